@@ -1,0 +1,44 @@
+# Everything a person does with this repository. Each target sets up what it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+SEEDS  ?= 4
+
+.DEFAULT_GOAL := help
+.PHONY: help crawl test check sim bench soak clean
+
+help:           ## say what the targets do
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 18
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "amble needs Python 3.11 or newer; try: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "setting up $(VENV) ..." >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+crawl: $(VENV)/.ready   ## run the demonstration
+	@$(BIN)/python -m amble.testing.demo
+
+test: check     ## lint, types, layers, then every test
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.ready   ## lint, types and layers only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+sim: $(VENV)/.ready     ## the pacing laboratory: every strategy and peer rule against every server model
+	$(BIN)/python -m amble.testing.lab --seeds $(SEEDS)
+
+bench: $(VENV)/.ready   ## benchmarks, as ratios against peers measured in the same run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	$(BIN)/python -m bench
+
+soak: $(VENV)/.ready    ## the long campaigns
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
+	$(MAKE) sim SEEDS=20
+
+clean:          ## forget the environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""A polite web crawler that learns the pace each site can bear."""

@@ -1,0 +1,63 @@
+"""What can go wrong by our own or the caller's mistake. A server's faults are values, never exceptions.
+
+    AmbleError
+    ├── SettingsError      a setting is unknown, out of range, or contradicts another
+    ├── BadDomain          text that names no domain
+    ├── BadUrl             text that is no http(s) URL
+    ├── PermitError        a permit was used in a way it cannot be
+    │   └── AlreadySettled a permit was settled twice
+    └── Denied             a permit was asked for and will not be given
+        ├── CircuitOpen    the domain fails; it will not be asked for a while
+        └── TooLate        the turn would come only after the caller's deadline
+"""
+
+from __future__ import annotations
+
+
+class AmbleError(Exception):
+    """Base of every error amble raises. `hint` says what to do now."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+
+class SettingsError(AmbleError, ValueError):
+    """A setting is unknown, out of range, or contradicts another."""
+
+
+class BadDomain(AmbleError, ValueError):
+    """Text that names no domain."""
+
+
+class BadUrl(AmbleError, ValueError):
+    """Text that is no http(s) URL."""
+
+
+class PermitError(AmbleError, RuntimeError):
+    """A permit was used in a way it cannot be."""
+
+
+class AlreadySettled(PermitError):
+    """A permit was settled twice."""
+
+
+class Denied(AmbleError):
+    """A permit was asked for and will not be given."""
+
+    def __init__(self, message: str, *, domain: str, wait_s: float, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.domain = domain
+        self.wait_s = wait_s
+
+
+class CircuitOpen(Denied):
+    """The domain fails; it will not be asked for `wait_s` more seconds."""
+
+
+class TooLate(Denied):
+    """The turn would come only after the caller's deadline."""
