@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 
 class Failure(StrEnum):
@@ -38,3 +38,53 @@ class Outcome(Enum):
     LIMITED = "limited"  # the server asked us to slow down
     FAILED = "failed"  # the server could not answer; counts for the breaker
     IGNORED = "ignored"  # says nothing about the server (cancelled, our own proxy, a refused address)
+
+
+class Lesson(NamedTuple):
+    """What one kind of failure means: for the domain's pace, and for the URL that met it."""
+
+    outcome: Outcome
+    retried: bool
+
+
+# The failure policy, whole. A URL that is not retried ends with this failure in its row.
+LESSONS: dict[Failure, Lesson] = {
+    Failure.NETWORK_TIMEOUT: Lesson(Outcome.FAILED, retried=True),
+    Failure.NETWORK_DNS_FAILURE: Lesson(Outcome.FAILED, retried=True),
+    Failure.NETWORK_CONNECTION_REFUSED: Lesson(Outcome.FAILED, retried=True),
+    Failure.NETWORK_RESET: Lesson(Outcome.FAILED, retried=True),
+    Failure.NETWORK_TLS_ERROR: Lesson(Outcome.FAILED, retried=True),
+    Failure.NETWORK_PROTOCOL_ERROR: Lesson(Outcome.FAILED, retried=True),
+    Failure.HTTP_SERVER_ERROR: Lesson(Outcome.FAILED, retried=True),
+    Failure.HTTP_RATE_LIMITED: Lesson(Outcome.LIMITED, retried=True),
+    Failure.BLOCKED_BY_BOT_PROTECTION: Lesson(Outcome.LIMITED, retried=True),
+    # The server answered, in its own time; only this URL has no page.
+    Failure.HTTP_CLIENT_ERROR: Lesson(Outcome.SUCCESS, retried=False),
+    Failure.CONTENT_TOO_LARGE: Lesson(Outcome.SUCCESS, retried=False),
+    Failure.CONTENT_TYPE_REJECTED: Lesson(Outcome.SUCCESS, retried=False),
+    Failure.CONTENT_DECODE_ERROR: Lesson(Outcome.SUCCESS, retried=False),
+    Failure.TOO_MANY_REDIRECTS: Lesson(Outcome.SUCCESS, retried=False),
+    # Nothing was learned about the server: it was not asked, or we stopped listening.
+    Failure.ROBOTS_DISALLOWED: Lesson(Outcome.IGNORED, retried=False),
+    Failure.ROBOTS_UNREACHABLE: Lesson(Outcome.IGNORED, retried=False),
+    Failure.CRAWL_DELAY_TOO_LONG: Lesson(Outcome.IGNORED, retried=False),
+    Failure.ADDRESS_FORBIDDEN: Lesson(Outcome.IGNORED, retried=False),
+    Failure.OUT_OF_SCOPE: Lesson(Outcome.IGNORED, retried=False),
+    Failure.CANCELLED: Lesson(Outcome.IGNORED, retried=True),
+}
+
+
+def failure_of_status(status: int) -> Failure | None:
+    """The failure an HTTP status stands for; None where there is a page or a redirect."""
+    if status < 400:
+        return None
+    if status == 429:
+        return Failure.HTTP_RATE_LIMITED
+    return Failure.HTTP_CLIENT_ERROR if status < 500 else Failure.HTTP_SERVER_ERROR
+
+
+def outcome_of(status: int | None, failure: Failure | None) -> Outcome:
+    """What one answer says on its own; a run of 403s or 503s is judged by the pace, which has seen the others."""
+    if failure is None and status is not None:
+        failure = failure_of_status(status)
+    return LESSONS[failure].outcome if failure is not None else Outcome.SUCCESS

@@ -7,21 +7,95 @@ so that a checker and a client never disagree about which host `http://a.com\\@b
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple, Self
 
 import ada_url
 
 from amble.errors import BadDomain
 
+URL_CHARS_MAX = 8192
 HOST_CHARS_MAX = 253  # RFC 1035 2.3.4, written without the trailing dot
 LABEL_CHARS_MAX = 63
-URL_CHARS_MAX = 8192
 _CACHED_CHARS_MAX = 300  # longer text is judged, not remembered: a cache must not be a way to fill memory
 
-_HTTP_URL = re.compile(r"https?:(?![0-9]{1,5}\Z)|[^/]*://", re.IGNORECASE)  # `http:8080` may be a host named http
-_HOST_AND_PORT = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:]+)(?::(?P<port>[0-9]{1,5}))?")
-_USERINFO = re.compile(r"//[^/?#\\]*@")
-_HOST_HINT = "write a host name such as example.com, a host:port, or a full http(s) URL"
+
+# --- The URL, as the standard reads it -----------------------------------------------------------------------------
+
+
+class Url(NamedTuple):
+    """A parsed URL of any scheme; the attributes carry the standard's names."""
+
+    href: str
+    protocol: str
+    username: str
+    password: str
+    host: str
+    hostname: str
+    port: str
+    pathname: str
+    search: str
+    hash: str
+
+
+def parse(text: str, base: str | None = None) -> Url | None:
+    """The WHATWG reading of `text`, resolved against `base`; None where the standard says failure."""
+    try:
+        url = ada_url.URL(_scalar(text), None if base is None else _scalar(base))
+    except ValueError:
+        return None
+    return Url(*(getattr(url, name) for name in Url._fields))
+
+
+def _scalar(text: str) -> str:
+    """Text without lone surrogates: the standard's input is a scalar value string (Web IDL, USVString)."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# --- The gate: every URL passes it, wherever it was found ----------------------------------------------------------
+
+
+class Refusal(Enum):
+    """Why a text does not enter as a URL. A closed set, so that what was dropped can be counted."""
+
+    TOO_LONG = "url_too_long"
+    NOT_A_URL = "not_a_url"
+    NOT_HTTP = "not_http"
+    BAD_HOST = "bad_host"
+
+
+def normalize(text: str, base: str | None = None, *, chars_max: int = URL_CHARS_MAX) -> str | Refusal:
+    """The one spelling of an http(s) URL: no fragment, userinfo or default port, the case of the path kept.
+
+    Everything that is fetched, stored or paced goes through here or through `Base.join`, which is the same for links.
+    """
+    if len(text) > chars_max:
+        return Refusal.TOO_LONG  # before anything looks at the text: parsing is not free [C2]
+    try:
+        href = ada_url.normalize_url(text) if base is None else ada_url.join_url(base, text)
+    except ValueError:
+        return normalize(_scalar(text), base, chars_max=chars_max) if _has_surrogates(text) else Refusal.NOT_A_URL
+    return _admitted(href, chars_max)
+
+
+def _has_surrogates(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _admitted(href: str, chars_max: int) -> str | Refusal:
+    """The serialised URL without the parts that are never sent. Its shape is fixed, so cutting text is exact."""
+    if not href.startswith(("https://", "http://")):
+        return Refusal.NOT_HTTP
+    path_at = href.find("/", 8)
+    origin = _origin(href[:path_at])
+    if isinstance(origin, Refusal):
+        return origin
+    fragment_at = href.find("#", path_at)
+    url = origin + (href[path_at:] if fragment_at < 0 else href[path_at:fragment_at])
+    return url if len(url) <= chars_max else Refusal.TOO_LONG
 
 
 # --- The domain: the key that pacing groups by ---------------------------------------------------------------------

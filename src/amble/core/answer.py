@@ -1,0 +1,68 @@
+"""One answer, reduced to what pacing may learn from it: status, failure, time, and what the server asked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from amble.core.outcome import Failure
+from amble.core.quota import Quota, read_quota
+from amble.core.retry_after import HONOURED_ON, retry_after_s
+
+
+class Answer(NamedTuple):
+    """What came back for one permit."""
+
+    status: int | None = None
+    failure: Failure | None = None
+    elapsed_s: float | None = None
+    retry_after_s: float | None = None
+    quota: Quota | None = None
+    challenge: bool = False
+
+
+# Header names, lower case, that anything here looks at; a response without them needs no parsing at all.
+_QUOTA_NAMES = ("ratelimit", "ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
+_CHALLENGES = (("cf-mitigated", "challenge"), ("x-amzn-waf-action", "challenge"), ("x-amzn-waf-action", "captcha"))
+
+Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+def read_answer(
+    *,
+    status: int | None = None,
+    headers: Headers | None = None,
+    failure: Failure | None = None,
+    elapsed_s: float | None = None,
+    utc: datetime,
+) -> Answer:
+    """The answer in a response. Header names may be in any case; `utc` dates what servers state as instants."""
+    if headers is None:
+        return Answer(status, failure, elapsed_s)
+    named, retry_after = _interesting(headers)
+    asked_s = None
+    if retry_after and status in HONOURED_ON:
+        asked_s = retry_after_s(retry_after, date=named.get("date"), utc=utc)
+    quota = read_quota(named, utc) if any(name in named for name in _QUOTA_NAMES) else None
+    challenge = any(named.get(name, "").strip().lower() == value for name, value in _CHALLENGES)
+    return Answer(status, failure, elapsed_s, asked_s, quota, challenge)
+
+
+def _interesting(headers: Headers) -> tuple[dict[str, str], list[str]]:
+    """The headers that matter here by lower-case name, and every `Retry-After` (there may be two)."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    named: dict[str, str] = {}
+    retry_after: list[str] = []
+    for name, value in pairs:
+        name = name.lower()
+        if name == "retry-after":
+            retry_after.append(value)
+        elif (
+            name == "date"
+            or "ratelimit" in name
+            or "rate-limit" in name
+            or name in ("cf-mitigated", "x-amzn-waf-action")
+        ):
+            named.setdefault(name, value)
+    return named, retry_after

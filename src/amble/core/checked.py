@@ -1,0 +1,54 @@
+"""Settings that defend themselves: a frozen model that names what is wrong with a value and what to write instead. Pure."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticUndefined
+
+from amble.errors import SettingsError
+
+
+class CheckedModel(BaseModel):
+    """A frozen model whose refusals are ours: one error that names the setting, what is wrong and what to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as refused:
+            raise _as_settings_error(refused, type(self)) from None
+
+
+def _as_settings_error(refused: ValidationError, model: type[BaseModel]) -> SettingsError:
+    problems = []
+    hints = []
+    for problem in refused.errors():
+        name = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            problems.append(f"unknown setting {name!r}")
+            hints.append(nearest_hint(str(problem["loc"][-1]), list(model.model_fields)))
+        elif not name:
+            problems.append(problem["msg"].removeprefix("Value error, "))
+            hints.append("change one of the two settings")
+        else:
+            problems.append(f"{name} = {problem['input']!r}: {problem['msg'].lower()}")
+            hints.append(_field_hint(model, str(problem["loc"][0])))
+    return SettingsError("; ".join(problems), hint="; ".join(dict.fromkeys(hints)))
+
+
+def nearest_hint(unknown: str, known: list[str]) -> str:
+    """What to write instead of an unknown name."""
+    close = get_close_matches(unknown, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known settings: {', '.join(sorted(known))}"
+
+
+def _field_hint(model: type[BaseModel], name: str) -> str:
+    field = model.model_fields.get(name)
+    if field is None:
+        return f"known settings: {', '.join(sorted(model.model_fields))}"
+    default = "" if field.default is PydanticUndefined else f" (default {field.default!r})"
+    return f"{name}: {field.description}{default}"
