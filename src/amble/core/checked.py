@@ -1,4 +1,4 @@
-"""Settings that defend themselves: a frozen model that names what is wrong with a value and what to write instead. Pure."""
+"""Settings that defend themselves: a refusal names the setting, what is wrong and what to write instead. Pure."""
 
 from __future__ import annotations
 

@@ -34,116 +34,124 @@ Pacing = Annotated[StrategyName, BeforeValidator(_adaptive_is_gauge)]
 class Rule(CheckedModel):
     """What holds for the domains that match one pattern, in place of the general settings."""
 
-    delay: Seconds | None = Field(None, description="shortest gap between requests")
-    parallel: Count | None = Field(None, description="most requests under way at once")
-    random_delay: Seconds | None = Field(None, description="random part added to each gap")
-    max_rate: MaxRate = Field(None, description="highest rate, however fast the site seems")
-    pacing: Pacing | None = Field(None, description="strategy")
+    delay: Seconds | None = Field(default=None, description="shortest gap between requests")
+    parallel: Count | None = Field(default=None, description="most requests under way at once")
+    random_delay: Seconds | None = Field(default=None, description="random part added to each gap")
+    max_rate: MaxRate = Field(default=None, description="highest rate, however fast the site seems")
+    pacing: Pacing | None = Field(default=None, description="strategy")
 
 
 class PacingSettings(CheckedModel):
     """How fast domains are asked."""
 
     # -- the shell: common to every strategy, a strategy can only be slower
-    enabled: bool = Field(True, description="false: every permit is granted at once; for one's own test server only")
-    pacing: Pacing = Field("gauge", description="strategy that learns the pace; `adaptive` is another name of gauge")
-    max_rate: MaxRate = Field(8.0, description="highest rate per domain; `unlimited` lifts it")
-    default_crawl_delay: Seconds = Field(0.0, description="gap where robots.txt states no Crawl-delay")
-    min_crawl_delay: Seconds = Field(0.0, description="gap never undercut, whatever a site allows")
-    random_delay: Seconds = Field(0.0, description="random part added to each gap")
-    max_parallel_per_domain: Count = Field(8, description="most requests under way at one domain")
+    enabled: bool = Field(
+        default=True, description="false: every permit is granted at once; for one's own test server only"
+    )
+    pacing: Pacing = Field(
+        default="gauge", description="strategy that learns the pace; `adaptive` is another name of gauge"
+    )
+    max_rate: MaxRate = Field(default=8.0, description="highest rate per domain; `unlimited` lifts it")
+    default_crawl_delay: Seconds = Field(default=0.0, description="gap where robots.txt states no Crawl-delay")
+    min_crawl_delay: Seconds = Field(default=0.0, description="gap never undercut, whatever a site allows")
+    random_delay: Seconds = Field(default=0.0, description="random part added to each gap")
+    max_parallel_per_domain: Count = Field(default=8, description="most requests under way at one domain")
     rules: dict[str, Rule] = Field(default_factory=dict, description="pattern such as `*.shop.example` -> rule")
     permit_timeout: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
-        120.0, description="a permit not settled by then is lost and its slot free again"
+        default=120.0, description="a permit not settled by then is lost and its slot free again"
     )
 
     # -- breaker
-    error_rate_threshold: Share = Field(0.5, description="share of failures in the window that opens the circuit")
-    min_samples_to_trip: Count = Field(10, description="fewest answers in the window that say anything")
-    consecutive_fail_threshold: Count = Field(5, description="failures in a row that open the circuit")
+    error_rate_threshold: Share = Field(
+        default=0.5, description="share of failures in the window that opens the circuit"
+    )
+    min_samples_to_trip: Count = Field(default=10, description="fewest answers in the window that say anything")
+    consecutive_fail_threshold: Count = Field(default=5, description="failures in a row that open the circuit")
     open_state_duration: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
-        15.0, description="how long an open circuit stays shut at first; doubles each time it reopens"
+        default=15.0, description="how long an open circuit stays shut at first; doubles each time it reopens"
     )
     open_state_duration_max: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
-        300.0, description="longest that it stays shut"
+        default=300.0, description="longest that it stays shut"
     )
     half_open_probes: Annotated[int, Field(ge=1, le=100)] = Field(
-        1, description="trial requests of a half-open circuit; as many successes close it"
+        default=1, description="trial requests of a half-open circuit; as many successes close it"
     )
     stats_window: Annotated[float, Field(ge=1, le=3_600, allow_inf_nan=False)] = Field(
-        30.0, description="length of the sliding window of failures"
+        default=30.0, description="length of the sliding window of failures"
     )
     stats_bucket: Annotated[float, Field(ge=0.1, le=600, allow_inf_nan=False)] = Field(
-        2.0, description="its resolution"
+        default=2.0, description="its resolution"
     )
 
     # -- concurrency
     concurrency_step: Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)] = Field(
-        5.0, description="each time the delay grows by this much, one request fewer at a time"
+        default=5.0, description="each time the delay grows by this much, one request fewer at a time"
     )
 
     # -- linear
     base_delay: Seconds = Field(
-        0.5, description="delay of an unknown domain (linear); baseline of the concurrency rule"
+        default=0.5, description="delay of an unknown domain (linear); baseline of the concurrency rule"
     )
     max_adaptive_delay: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
-        60.0, description="longest delay that is learned (linear, fibonacci)"
+        default=60.0, description="longest delay that is learned (linear, fibonacci)"
     )
     delay_step: Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)] = Field(
-        1.0, description="added on a limit, taken off by a probe (linear)"
+        default=1.0, description="added on a limit, taken off by a probe (linear)"
     )
     success_probe_threshold: Count = Field(
-        20, description="successes in a row before a shorter delay is tried (linear)"
+        default=20, description="successes in a row before a shorter delay is tried (linear)"
     )
 
     # -- aimd
-    initial_rps: Rate = Field(2.0, description="rate of an unknown domain (aimd)")
-    min_rps: Rate = Field(0.25, description="lowest rate (aimd)")
-    max_rps: Rate = Field(8.0, description="highest rate (aimd); max_rate still holds")
+    initial_rps: Rate = Field(default=2.0, description="rate of an unknown domain (aimd)")
+    min_rps: Rate = Field(default=0.25, description="lowest rate (aimd)")
+    max_rps: Rate = Field(default=8.0, description="highest rate (aimd); max_rate still holds")
     token_bucket_capacity: Annotated[float, Field(ge=1, le=1_000, allow_inf_nan=False)] = Field(
-        4.0, description="burst allowance (aimd); 1 where a crawl delay exists"
+        default=4.0, description="burst allowance (aimd); 1 where a crawl delay exists"
     )
-    aimd_increase: Rate = Field(0.25, description="added to the rate per fast success (aimd)")
+    aimd_increase: Rate = Field(default=0.25, description="added to the rate per fast success (aimd)")
     aimd_decrease: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = Field(
-        0.5, description="the rate is multiplied by this on a limit (aimd)"
+        default=0.5, description="the rate is multiplied by this on a limit (aimd)"
     )
     latency_target: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = Field(
-        1.0, description="response time expected at first (aimd, fibonacci)"
+        default=1.0, description="response time expected at first (aimd, fibonacci)"
     )
     latency_degrade_factor: Annotated[float, Field(gt=1, le=100, allow_inf_nan=False)] = Field(
-        2.0, description="a response this many times slower than the target counts as slow (aimd, fibonacci)"
+        default=2.0, description="a response this many times slower than the target counts as slow (aimd, fibonacci)"
     )
 
     # -- fixed
-    fixed_delay: Seconds = Field(1.0, description="the constant delay (fixed)")
+    fixed_delay: Seconds = Field(default=1.0, description="the constant delay (fixed)")
 
     # -- retries of one URL
-    max_retries: Annotated[int, Field(ge=0, le=100)] = Field(5, description="tries after the first")
-    retry_backoff: Literal["fibonacci", "exponential"] = Field("fibonacci", description="how waits between tries grow")
+    max_retries: Annotated[int, Field(ge=0, le=100)] = Field(default=5, description="tries after the first")
+    retry_backoff: Literal["fibonacci", "exponential"] = Field(
+        default="fibonacci", description="how waits between tries grow"
+    )
     retry_base_delay: Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)] = Field(
-        0.2, description="first wait (exponential)"
+        default=0.2, description="first wait (exponential)"
     )
     max_retry_backoff_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
-        600.0, description="longest wait; also the longest block of the fibonacci strategy"
+        default=600.0, description="longest wait; also the longest block of the fibonacci strategy"
     )
 
     # -- memory of domains
     domain_state_ttl: Annotated[float, Field(ge=1, le=31_536_000, allow_inf_nan=False)] = Field(
-        1_800.0, description="an idle domain is forgotten after this long, its learning kept"
+        default=1_800.0, description="an idle domain is forgotten after this long, its learning kept"
     )
     max_domains: Annotated[int, Field(ge=1, le=100_000_000)] = Field(
-        200_000, description="most domains kept in memory; the least recently used idle ones go first"
+        default=200_000, description="most domains kept in memory; the least recently used idle ones go first"
     )
     shards: Annotated[int, Field(ge=1, le=4_096)] = Field(
-        16, description="locks that share the domains; a power of two"
+        default=16, description="locks that share the domains; a power of two"
     )
     learned_half_trust_after: Annotated[float, Field(gt=0, le=3_650, allow_inf_nan=False)] = Field(
-        7.0, description="days after which a learned pace is half trusted"
+        default=7.0, description="days after which a learned pace is half trusted"
     )
     learned_forget_after: Annotated[float, Field(gt=0, le=3_650, allow_inf_nan=False)] = Field(
-        30.0, description="days after which it is forgotten"
+        default=30.0, description="days after which it is forgotten"
     )
-    save_debounce: Seconds = Field(30.0, description="least time between two writes of one domain's learning")
+    save_debounce: Seconds = Field(default=30.0, description="least time between two writes of one domain's learning")
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Self:

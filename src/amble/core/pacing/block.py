@@ -1,0 +1,42 @@
+"""A time in which a domain is left alone: one event, however many answers told us so. Pure."""
+
+from __future__ import annotations
+
+
+class Block:
+    """Opened by a limit or by the breaker, then half-open: a trial request decides whether it closes."""
+
+    __slots__ = (
+        "failed_probes",
+        "first_at",
+        "last_at",
+        "limited",
+        "opened_at",
+        "pause_s",
+        "probe_successes",
+        "probes_out",
+        "rate",
+        "release_at",
+        "seq",
+        "tripped",
+    )
+
+    def __init__(self, opened_at: float, first_at: float, seq: int) -> None:
+        self.opened_at = opened_at
+        self.first_at = first_at  # when the first refused request was sent
+        self.last_at = first_at  # when the last refused one was
+        self.release_at: float | None = None  # the end of Retry-After, counted from the send
+        self.seq = seq  # of the first refused request
+        self.rate = 0.0  # the strategy's rate at that moment
+        self.pause_s = 0.0
+        self.failed_probes = 0
+        self.probes_out = 0
+        self.probe_successes = 0
+        self.limited = False  # the server asked for less
+        self.tripped = False  # the breaker is open: the server fails
+
+    def refused(self, sent_at: float, retry_after_s: float | None) -> None:
+        """One more request was refused; those sent before the block was known are part of it."""
+        self.last_at = max(self.last_at, sent_at)
+        if retry_after_s is not None:
+            self.release_at = max(self.release_at or 0.0, sent_at + retry_after_s)

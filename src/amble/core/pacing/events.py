@@ -1,0 +1,71 @@
+"""What happened to a pace, as frozen values for listeners. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class PaceChanged(NamedTuple):
+    domain: str
+    delay_s: float
+    was_s: float
+    error_streak: int
+    reason: str
+
+
+class BlockOpened(NamedTuple):
+    domain: str
+    wait_s: float
+    retry_after_s: float | None
+    error_streak: int
+    reason: str
+
+
+class BlockClosed(NamedTuple):
+    domain: str
+    blocked_s: float
+    delay_s: float
+    reason: str
+
+
+class CircuitOpened(NamedTuple):
+    domain: str
+    wait_s: float
+    error_streak: int
+    reason: str
+
+
+class CircuitHalfOpened(NamedTuple):
+    domain: str
+    reason: str
+
+
+class CircuitClosed(NamedTuple):
+    domain: str
+    open_s: float
+    reason: str
+
+
+class ConcurrencyChanged(NamedTuple):
+    domain: str
+    parallel: int
+    was: int
+    reason: str
+
+
+class PermitLost(NamedTuple):
+    domain: str
+    seq: int
+    reason: str
+
+
+Event = (
+    PaceChanged
+    | BlockOpened
+    | BlockClosed
+    | CircuitOpened
+    | CircuitHalfOpened
+    | CircuitClosed
+    | ConcurrencyChanged
+    | PermitLost
+)

@@ -1,0 +1,53 @@
+"""The right to send one request, and what was true when it was issued. Pure."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+
+class Source(StrEnum):
+    """What set the gap before a request: the rule a receipt names."""
+
+    CRAWL_DELAY = "crawl_delay"  # robots.txt, or the default in its place
+    MINIMUM = "minimum"  # min_crawl_delay or a rule's delay
+    MAX_RATE = "max_rate"
+    LEARNED = "learned"  # the strategy's delay
+    QUOTA = "quota"  # the server's own RateLimit headers
+    NONE = "none"
+
+
+class PermitState(IntEnum):
+    ISSUED = 0
+    SETTLED = 1
+    LOST = 2  # not settled in time; its slot was given to others
+
+
+class Permit:
+    """Issued by a pace, settled exactly once. Evidence carries its date: the epoch and the gap it was issued under."""
+
+    __slots__ = ("epoch", "gap_s", "in_flight", "previous_at", "probe", "sent_at", "seq", "source", "state")
+
+    def __init__(
+        self,
+        seq: int,
+        sent_at: float,
+        previous_at: float,
+        epoch: int,
+        gap_s: float,
+        source: Source,
+        in_flight: int,
+        probe: bool,
+    ) -> None:
+        self.seq = seq
+        self.sent_at = sent_at
+        self.previous_at = previous_at  # start of the request before it; -inf for the first
+        self.epoch = epoch
+        self.gap_s = gap_s  # gap required between the two
+        self.source = source
+        self.in_flight = in_flight  # this one included
+        self.probe = probe  # the trial request of a half-open block
+        self.state = PermitState.ISSUED
+
+    def __repr__(self) -> str:
+        probe = " probe" if self.probe else ""
+        return f"<Permit {self.seq}{probe} {self.state.name.lower()} sent_at={self.sent_at:.3f} gap={self.gap_s:.3f}s>"

@@ -1,0 +1,82 @@
+"""What a strategy is: it proposes a delay and learns from what the shell tells it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from amble.core.pacing.block import Block
+from amble.core.pacing.permit import Permit
+from amble.core.quota import Quota
+
+LONGEST_PAUSE_S = 300.0
+
+
+class Strategy:
+    """Proposes a delay between request starts; the shell may be slower, never faster.
+
+    `delay_s` is the pace as learned and shown; `gap_s` is what must pass after the last start, which is the same
+    unless the strategy has burst credit; `note` is the reason of the last decision, for the event that reports it.
+    """
+
+    __slots__ = ("delay_s", "gap_s", "note")
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.delay_s = self.gap_s = 0.0
+        self.note = "start"
+
+    @property
+    def floor_s(self) -> float:
+        """Shortest delay not known to be too short."""
+        return 0.0
+
+    @property
+    def learned(self) -> bool:
+        """Whether there is anything worth keeping for the next run."""
+        return False
+
+    def propose(self, delay_s: float, reason: str) -> None:
+        self.delay_s = self.gap_s = delay_s
+        self.note = reason
+
+    def limit_to(self, gap_s: float, bursts: bool) -> None:
+        """The shell's own shortest gap; no rate beyond it need be tried. Bursts only where no crawl delay exists."""
+
+    def on_send(self, permit: Permit) -> None:
+        """A request starts."""
+
+    def on_cancel(self, permit: Permit) -> None:
+        """It did not start after all."""
+
+    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
+        """An answer in time. Returns seconds for which nothing more should be sent (usually 0)."""
+        return 0.0
+
+    def on_failed(self, permit: Permit, now: float) -> None:
+        """No answer, or an error of the server's."""
+
+    def on_quota(self, quota: Quota, in_flight: int) -> None:
+        """The server stated its limit."""
+
+    def on_block(self, block: Block, now: float) -> float:
+        """A block opened. Returns the pause before the first trial where the server named none."""
+        return max(1.0, self.delay_s)
+
+    def on_refused(self, block: Block, now: float) -> float:
+        """The trial was refused as well. Returns the next pause."""
+        return min(2 * block.pause_s, LONGEST_PAUSE_S)
+
+    def on_close(self, block: Block, probe: Permit, now: float) -> None:
+        """The trial succeeded."""
+
+    def on_outage(self, pause_s: float) -> None:
+        """Nothing was sent for a while for reasons that say nothing about the server's limit."""
+
+    def save(self) -> dict[str, float]:
+        """The few numbers worth keeping."""
+        return {}
+
+    def load(self, numbers: Mapping[str, float], *, trust: float) -> None:
+        """Go on from saved numbers; trust 1 is fresh, 0.5 old."""

@@ -1,0 +1,206 @@
+"""The gauge strategy: measures the site's limit, runs a little under it, and probes over it rarely. Pure.
+
+At every block the server's limiter is exhausted. So accepted requests divided by time, from release to release, *is*
+the limit, for token buckets and windows alike. This file sends and grows; `gauge_track` estimates when a block
+closes; `gauge_guard` watches the response times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from amble.core.pacing.block import Block
+from amble.core.pacing.permit import Permit
+from amble.core.pacing.strategies.base import LONGEST_PAUSE_S, Strategy
+from amble.core.pacing.strategies.gauge_guard import LatencyGuard
+from amble.core.pacing.strategies.gauge_track import MARGIN, Evidence, Track
+from amble.core.quota import Quota
+
+FIRST_RATE = 2.0
+LOWEST_RATE = 1 / 60
+SHORTEST_PAUSE_S = 0.4
+QUOTA_SHARE = 0.98
+HEADERLESS_ANSWERS = 50  # so many answers without quota headers end the trust in them
+
+
+class Gauge(Strategy):
+    __slots__ = (
+        "_epoch_at",
+        "_epoch_seq",
+        "_guard",
+        "_headerless",
+        "_mark_at",
+        "_mark_seq",
+        "_rate_max",
+        "_seq",
+        "_starved",
+        "_track",
+        "rate",
+    )
+
+    name: ClassVar[str] = "gauge"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rate_max = float("inf")
+        self._epoch_at: float | None = None  # the measured span begins: the first send, then each release
+        self._epoch_seq = 0
+        self._mark_seq = 0  # where the last stretch of sends began, to see whether the frontier fills the rate
+        self._mark_at = 0.0
+        self._starved = False
+        self._seq = 0
+        self._track: Track | None = None  # None while nothing is known of the limit (the START phase)
+        self._guard: LatencyGuard | None = None
+        self._headerless: int | None = None  # answers since the last quota headers, while these set the pace
+        self.rate = FIRST_RATE
+        self._set_rate(FIRST_RATE, "start")
+
+    @property
+    def limit(self) -> float | None:
+        """The site's limit as measured, in requests per second."""
+        return self._track.limit if self._track else None
+
+    @property
+    def phase(self) -> str:
+        if self._headerless is not None:
+            return "headers"
+        return "track" if self._track else "start"
+
+    @property
+    def floor_s(self) -> float:
+        return 1.0 / self._track.limit if self._track else 0.0
+
+    @property
+    def learned(self) -> bool:
+        return self._track is not None
+
+    def limit_to(self, gap_s: float, bursts: bool) -> None:
+        self._rate_max = 1.0 / gap_s if gap_s > 0 else float("inf")
+        if self.rate > self._rate_max:
+            self._set_rate(self._rate_max, "crawl delay")
+
+    def on_send(self, permit: Permit) -> None:
+        self._seq = permit.seq
+        sent = permit.seq - self._mark_seq
+        if self._epoch_at is None:
+            self._epoch_at = permit.sent_at
+            self._restart_mark(permit.seq, permit.sent_at)
+        elif sent >= 8 and sent >= self.rate / 2:
+            self._starved = sent < 0.7 * self.rate * (permit.sent_at - self._mark_at)
+            self._mark_seq, self._mark_at = permit.seq, permit.sent_at
+
+    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
+        if self._headerless is not None:
+            self._headerless += 1
+            if self._headerless > HEADERLESS_ANSWERS:
+                self._headerless = None
+            return 0.0
+        guard = self._guard
+        if latency_s is not None:
+            if guard is None:
+                guard = self._guard = LatencyGuard()
+            guard.observe(permit, latency_s)
+            if guard.overloaded:
+                return self._relieve(guard, permit, now)
+        track = self._track
+        if track is not None:
+            track.pages += 1
+        if not self._starved and (guard is None or not guard.queueing):
+            self._grow(now)
+        return 0.0
+
+    def on_quota(self, quota: Quota, in_flight: int) -> None:
+        target = max(LOWEST_RATE, QUOTA_SHARE * quota.rate(in_flight))
+        self._headerless = 0
+        self._set_rate(min(target, 1.3 * self.rate), "quota headers")
+
+    def on_block(self, block: Block, now: float) -> float:
+        block.rate = self.rate
+        self._headerless = None
+        pause_s = max(SHORTEST_PAUSE_S, 2 / self.rate)
+        if self._track:
+            pause_s = max(pause_s, self._track.expected_block_s(now))
+        self.note = "limited"
+        return pause_s
+
+    def on_refused(self, block: Block, now: float) -> float:
+        return min(2 * block.pause_s, LONGEST_PAUSE_S)
+
+    def on_close(self, block: Block, probe: Permit, now: float) -> None:
+        release_at = block.last_at if block.release_at is None else block.release_at
+        epoch_at = block.first_at if self._epoch_at is None else self._epoch_at
+        evidence = Evidence(
+            accepted=max(0, block.seq - self._epoch_seq - 1),
+            span_s=max(release_at - epoch_at, 1e-3),
+            blocked_s=max(0.0, release_at - block.first_at),
+            rate=block.rate,
+            failed_probes=block.failed_probes,
+            directed=block.release_at is not None,
+        )
+        if self._track is None:
+            self._track = Track.begin(evidence, now)
+        else:
+            self._track.close(evidence, now)
+        self._track.restart(gap_s=max(0.0, probe.sent_at - release_at), now=now)
+        self._epoch_at = release_at
+        self._epoch_seq = probe.seq - 1
+        self._restart_mark(probe.seq, probe.sent_at)
+        self._set_rate((1 - MARGIN) * self._track.limit, self._track.reason)
+        self._track.rate_low = self.rate
+
+    def on_outage(self, pause_s: float) -> None:
+        if self._epoch_at is not None:
+            self._epoch_at += pause_s
+
+    def save(self) -> dict[str, float]:
+        numbers = self._track.save() if self._track else {}
+        if self._guard is not None:
+            numbers |= self._guard.save()
+        return numbers
+
+    def load(self, numbers: Mapping[str, float], *, trust: float) -> None:
+        self._track = Track.load(numbers, trusted=trust >= 1.0)
+        self._guard = LatencyGuard.load(numbers)
+        if self._track:
+            self._set_rate((1 - MARGIN) * self._track.limit, "learned earlier")
+            self._track.rate_low = self.rate
+
+    def _grow(self, now: float) -> None:
+        track = self._track
+        if track is None:
+            # Double every tau seconds, but never on fewer than four answers.
+            answers = self.rate * (2.0 if self.rate < 8 else 4.0)
+            rate = self.rate * 2.0 ** (1.0 / (answers if answers > 4 else 4.0))
+            self._set_rate(rate, "no limit met yet")
+        else:
+            rate = track.grown(self.rate, now)
+            if rate != self.rate:
+                self._set_rate(rate, "probing above the limit" if track.beyond else "close to the limit")
+
+    def _relieve(self, guard: LatencyGuard, permit: Permit, now: float) -> float:
+        """The site queues our requests: slow down to what it serves and let the queue drain."""
+        elapsed_s = permit.sent_at - self._mark_at
+        sent = permit.seq - self._mark_seq
+        measured = sent / elapsed_s if sent >= 4 and elapsed_s > 0 else self.rate
+        relief = guard.relieve(min(self.rate, measured), self._seq)
+        if self._track is None:
+            self._track = Track(relief.rate / (1 - MARGIN), now)
+        else:
+            self._track.unsettle(relief.rate / (1 - MARGIN), now)
+        self._set_rate(relief.rate, relief.reason)
+        self._track.rate_low = min(self._track.rate_low, self.rate)
+        return relief.drain_s
+
+    def _restart_mark(self, seq: int, now: float) -> None:
+        self._mark_seq, self._mark_at = seq, now
+        self._starved = False
+
+    def _set_rate(self, rate: float, reason: str) -> None:
+        if rate > self._rate_max:
+            rate = self._rate_max
+        if rate < LOWEST_RATE:
+            rate = LOWEST_RATE
+        self.rate = rate
+        self.delay_s = self.gap_s = 1.0 / rate
+        self.note = reason

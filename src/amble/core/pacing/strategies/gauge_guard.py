@@ -1,0 +1,123 @@
+"""Whether a site answers more slowly because of us: response times against a baseline taken while it was idle. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from amble.core.pacing.permit import Permit
+
+_LEVEL = 0.1  # share of the newest sample in the level
+_SPREAD = 0.02
+_DRIFT = 0.005
+_BASELINE_SAMPLES = 400
+_ENOUGH = 10
+_QUEUE_MAX = 2.5
+_CUTS_MAX = 4
+_LN2 = math.log(2)
+_LN15 = math.log(1.5)
+_LN13 = math.log(1.3)
+
+
+class Relief(NamedTuple):
+    rate: float
+    drain_s: float
+    reason: str
+
+
+class LatencyGuard:
+    """All levels are natural logarithms of seconds: ratios matter, not differences."""
+
+    __slots__ = (
+        "_base",
+        "_base_n",
+        "_cuts",
+        "_in_flight",
+        "_level",
+        "_level_at_cut",
+        "_n",
+        "_rate_before",
+        "_since_seq",
+        "_spread",
+    )
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._level = 0.0
+        self._base = 0.0
+        self._base_n = 0
+        self._spread = 0.0
+        self._in_flight = 1.0
+        self._since_seq = 0  # answers to requests sent before the last cut are not looked at
+        self._cuts = 0
+        self._level_at_cut = 0.0
+        self._rate_before = 0.0
+
+    def observe(self, permit: Permit, latency_s: float) -> None:
+        if permit.seq <= self._since_seq:
+            return
+        sample = math.log(latency_s) if latency_s > 1e-4 else -9.2
+        self._n += 1
+        if self._n == 1:
+            self._level = sample
+            if not self._base_n:
+                self._base = sample
+        deviation = sample - self._level
+        self._level += _LEVEL * deviation
+        self._spread += _SPREAD * (deviation * deviation - self._spread)
+        self._in_flight += _LEVEL * (permit.in_flight - self._in_flight)
+        if permit.in_flight <= 2 and self._base_n < _BASELINE_SAMPLES:
+            self._base_n += 1
+            self._base += max(_SPREAD, 1 / self._base_n) * (sample - self._base)
+        elif self._level < self._base + _LN13:
+            self._base += _DRIFT * (sample - self._base)
+
+    @property
+    def queue(self) -> float:
+        """Requests of ours that wait at the server, by Little's law."""
+        return self._in_flight * (1 - math.exp(self._base - self._level)) if self._level > self._base else 0.0
+
+    @property
+    def queueing(self) -> bool:
+        return self._level - self._base > _LN15 and self.queue > 1
+
+    @property
+    def overloaded(self) -> bool:
+        excess = self._level - self._base
+        if self._n <= _ENOUGH or excess <= _LN2:
+            return False
+        return excess > 3 * math.sqrt(self._spread / 19) and self.queue >= _QUEUE_MAX
+
+    def relieve(self, rate: float, last_seq: int) -> Relief:
+        """Nine tenths of the rate, after a pause in which the queue drains.
+
+        When four cuts in a row changed nothing, the site is slow by itself: its level becomes the new baseline.
+        """
+        improved = self._cuts > 0 and self._level - self._level_at_cut <= -0.2
+        if self._cuts == 0 or improved:
+            self._cuts = 0
+            self._rate_before = rate
+        self._cuts += 1
+        self._level_at_cut = self._level
+        queue, level_s = self.queue, math.exp(self._level)
+        self._since_seq = last_seq
+        if self._cuts > _CUTS_MAX:
+            self._base = self._level
+            self._cuts = 0
+            return Relief(0.9 * self._rate_before, 0.0, "the site is slow by itself")
+        self._level = self._base
+        return Relief(0.9 * rate, min(queue / rate, level_s), "responses slow down: letting the queue drain")
+
+    def save(self) -> dict[str, float]:
+        return {"baseline_s": math.exp(self._base)} if self._base_n else {}
+
+    @classmethod
+    def load(cls, numbers: Mapping[str, float]) -> LatencyGuard | None:
+        baseline_s = numbers.get("baseline_s", 0.0)
+        if not 0 < baseline_s < math.inf:
+            return None
+        guard = cls()
+        guard._base = math.log(baseline_s)
+        guard._base_n = _ENOUGH
+        return guard

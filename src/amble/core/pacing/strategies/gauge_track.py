@@ -1,0 +1,224 @@
+"""What gauge knows of a site's limit: estimated when a block closes, climbed slowly in between. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+MARGIN = 0.04  # run this much under the estimate
+FIRST_PERIOD = 30  # pages from one probe of the limit to the next: while unsure,
+SHORT_PERIOD = 100  # once confident,
+LOADED_PERIOD = 200  # when loaded from an earlier run
+LONG_BLOCK_S = 20.0
+AGREE = 1.5  # spans whose rates differ by less than this factor are averaged
+FEW = 6  # fewer accepted requests than this measure nothing by themselves
+SPANS_KEPT = 4
+PENALTY_QUIET = 15  # after a penalty, no probing for so many times its length
+
+
+class Evidence(NamedTuple):
+    """One closed block: what was accepted since the last one, over which time, and how the block went."""
+
+    accepted: int
+    span_s: float
+    blocked_s: float
+    rate: float  # our rate when it opened
+    failed_probes: int
+    directed: bool  # the server said how long
+
+
+class Track:
+    """The estimate of one site's limit, in requests per second."""
+
+    __slots__ = (
+        "_blocks_s",
+        "_cycle_at",
+        "_gap_s",
+        "_growth",
+        "_long_rate",
+        "_quiet_until",
+        "_spans",
+        "_step_at",
+        "_step_pages",
+        "beyond",
+        "confirmed",
+        "limit",
+        "pages",
+        "period",
+        "rate_low",
+        "reason",
+    )
+
+    def __init__(self, limit: float, now: float) -> None:
+        self.limit = limit
+        self.confirmed = 0  # closings in a row that agreed
+        self.period = FIRST_PERIOD
+        self.rate_low = limit  # the lowest rate since the last release
+        self.pages = 0
+        self.beyond = False  # past the period: climbing over the estimate
+        self.reason = "limit estimated"
+        self._spans: tuple[tuple[float, float], ...] = ()
+        self._blocks_s: tuple[float, ...] = ()
+        self._gap_s = 0.0  # from release to our first request after it
+        self._growth = 1.04
+        self._step_pages = 0
+        self._step_at = now
+        self._cycle_at = now
+        self._quiet_until = -math.inf  # no probing upward before
+        self._long_rate: float | None = None  # what the last long block measured
+
+    @classmethod
+    def begin(cls, evidence: Evidence, now: float) -> Track:
+        """The first block: the climb was steep, so its own rate says more than the span."""
+        rate, measured = evidence.rate, evidence.accepted / evidence.span_s
+        if evidence.blocked_s >= LONG_BLOCK_S and not evidence.directed:
+            limit = math.sqrt(max(measured, 1e-3) * 0.7 * rate)
+        elif evidence.blocked_s > 5:
+            limit = max(measured, 0.05 * rate)
+        elif evidence.failed_probes or evidence.blocked_s > 1:
+            limit = min(0.7 * rate, max(measured, 0.3 * rate))
+        else:
+            limit = 0.7 * rate
+        track = cls(limit, now)
+        track._remember(evidence, measured)
+        return track
+
+    def close(self, evidence: Evidence, now: float) -> None:
+        """A later block: the limiter was exhausted at both ends of the span, so accepted / time is the limit."""
+        was, span_s = self.limit, evidence.span_s
+        if span_s < 10 * self._gap_s:
+            span_s -= self._gap_s / 2  # short span: the time before our first request was partly unused
+        measured = evidence.accepted / span_s
+        narrow = self.rate_low >= 0.75 * evidence.rate
+        self.reason = "limit measured"
+        penalised = self._penalty(evidence, measured, now)
+        if penalised is not None:
+            self.limit, self.reason = penalised, "penalty box: no probing for a while"
+            self.period = self._longest_period()
+            self._remember(evidence, measured)
+            return
+        if evidence.accepted < FEW:
+            few = (evidence.accepted + 0.5) / span_s
+            self.limit = min(max(few, 0.35 * evidence.rate), 0.85 * evidence.rate)
+            self._spans = ()
+            self.confirmed = 0
+        else:
+            self._measure(evidence, narrow)
+        self._choose_period(was)
+        self._remember(evidence, measured)
+
+    def restart(self, gap_s: float, now: float) -> None:
+        """A new cycle from the release on."""
+        self._gap_s = gap_s
+        self.pages = self._step_pages = 0
+        self.beyond = False
+        self._growth = 1.04
+        self._cycle_at = self._step_at = now
+
+    def unsettle(self, limit: float, now: float) -> None:
+        """The estimate came from the response times, not from a block: hold it with less confidence."""
+        self.limit = limit
+        self.confirmed = 0
+        self.period = SHORT_PERIOD
+        self.restart(self._gap_s, now)
+
+    def grown(self, rate: float, now: float) -> float:
+        """The rate after one more page: up through the margin in one period, then over it in growing steps."""
+        if now < self._quiet_until:
+            return rate
+        if self.pages <= self.period:
+            return self.limit * (1 - MARGIN + 2 * MARGIN * self.pages / self.period)
+        if now - self._cycle_at <= 3:
+            return rate
+        if self.pages - self._step_pages >= 10 and now - self._step_at >= 2:
+            self.beyond = True
+            self._step_pages, self._step_at = self.pages, now
+            rate *= self._growth
+            self._growth = min(1.25, 1.02 * self._growth + 0.005)
+        return rate
+
+    def expected_block_s(self, now: float) -> float:
+        """How long this site's blocks last at least, once two are known."""
+        if len(self._blocks_s) < 2:
+            return 0.0
+        return min(self._blocks_s) * (1.05 if now < self._quiet_until else 0.4)
+
+    def save(self) -> dict[str, float]:
+        numbers = {"limit": self.limit, "confirmed": float(self.confirmed)}
+        return numbers | {f"block_{index}_s": length_s for index, length_s in enumerate(self._blocks_s)}
+
+    @classmethod
+    def load(cls, numbers: Mapping[str, float], *, trusted: bool) -> Track | None:
+        limit = numbers.get("limit", 0.0)
+        if not 0 < limit < math.inf:
+            return None
+        confirmed = int(numbers.get("confirmed", 0)) if trusted else 0
+        track = cls(limit * (0.97 if confirmed else 0.85), 0.0)
+        track.confirmed = confirmed
+        if confirmed:
+            track.period = track._longest_period() if confirmed >= 3 else LOADED_PERIOD
+        track._blocks_s = tuple(numbers[name] for name in ("block_0_s", "block_1_s") if numbers.get(name, -1.0) >= 0)
+        return track
+
+    def _measure(self, evidence: Evidence, narrow: bool) -> None:
+        was, rate = self.limit, evidence.rate
+        plain = evidence.accepted / evidence.span_s
+        rising = not narrow and plain > 1.08 * was
+        if rising:
+            self._spans = ()
+        self._spans = (*self._spans, (float(evidence.accepted), evidence.span_s))[-SPANS_KEPT:]
+        accepted, estimate, agreeing = self._average()
+        confident = accepted >= 10 and (narrow or agreeing >= 2) and not rising
+        limit = min(estimate, 0.97 * rate)
+        if self.confirmed and not narrow and 0.93 * was <= limit < was:
+            limit = was  # a wide climb measures low; the confirmed value stands
+        floor = 0.3 * min(rate, was)
+        if limit < floor:
+            limit, confident = floor, False
+        self.limit = limit
+        self.confirmed = self.confirmed + 1 if confident else 0
+
+    def _average(self) -> tuple[float, float, int]:
+        """(accepted, rate, spans) over the newest spans that agree with the newest."""
+        newest = self._spans[-1][0] / self._spans[-1][1]
+        total, time_s, agreeing = 0.0, 0.0, 0
+        for accepted, span_s in reversed(self._spans):
+            if not newest / AGREE <= accepted / span_s <= newest * AGREE:
+                break
+            total, time_s, agreeing = total + accepted, time_s + span_s, agreeing + 1
+        return total, total / time_s, agreeing
+
+    def _penalty(self, evidence: Evidence, measured: float, now: float) -> float | None:
+        """A long block after a rate that was fine is a punishment, not a measure of the limit."""
+        blocked_s = evidence.blocked_s
+        if blocked_s < LONG_BLOCK_S:
+            return None
+        flowing_s = evidence.span_s - blocked_s - (self._gap_s if self._gap_s >= LONG_BLOCK_S else 0.0)
+        limit = None
+        outside = evidence.accepted / flowing_s if flowing_s > 0 else math.inf
+        if 0.5 * self.limit <= outside <= 1.15 * self.limit and measured < 0.65 * outside:
+            limit = 0.85 * min(self.limit, outside)
+        elif not evidence.directed and self._long_rate is not None and measured < 0.5 * evidence.rate:
+            ratio = measured / self._long_rate if self._long_rate else math.inf
+            if not 0.6 < ratio < 1.6:
+                limit = max(measured, 0.65 * evidence.rate)
+        if limit is not None:
+            self._quiet_until = now + PENALTY_QUIET * blocked_s
+        return limit
+
+    def _choose_period(self, was: float) -> None:
+        if not self.confirmed:
+            self.period = FIRST_PERIOD
+        elif abs(self.limit / was - 1) < 0.05:
+            self.period = min(max(SHORT_PERIOD, 2 * self.period), self._longest_period())
+        else:
+            self.period = SHORT_PERIOD
+
+    def _longest_period(self) -> int:
+        return int(min(max(120 * self.limit, 200), 1000))
+
+    def _remember(self, evidence: Evidence, measured: float) -> None:
+        self._blocks_s = (*self._blocks_s, evidence.blocked_s)[-2:]
+        if evidence.blocked_s >= LONG_BLOCK_S:
+            self._long_rate = measured
