@@ -2,12 +2,246 @@
 
 from __future__ import annotations
 
+import ada_url
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.urls import domain_of
-from amble.errors import BadDomain
+from amble.core.urls import URL_CHARS_MAX, Base, Refusal, domain_of, join, normalize, origin_of, parse
+from amble.errors import BadDomain, BadUrl
+
+# --- normalize: the gate -------------------------------------------------------------------------------------------
+
+ADMITTED = [
+    # story                                   what is written                        what is asked
+    ("nothing to change", "https://example.com/a?b=c", "https://example.com/a?b=c"),
+    ("a path is added", "http://example.com", "http://example.com/"),
+    ("C6 the host is lower-cased", "HTTP://EXAMPLE.Com/Path", "http://example.com/Path"),
+    ("C6 the default port goes", "http://example.com:80/", "http://example.com/"),
+    ("C6 the default port of https goes", "https://example.com:443/", "https://example.com/"),
+    ("another port stays", "https://example.com:80/", "https://example.com:80/"),
+    ("C6 the fragment goes", "http://example.com/a#b?c#d", "http://example.com/a"),
+    ("C6 dot segments are resolved", "http://example.com/a/./b/../c/%2e%2E/d", "http://example.com/a/d"),
+    ("an empty query is another URL", "http://example.com/a?", "http://example.com/a?"),
+    ("%7E stays as written", "http://example.com/%7Ea", "http://example.com/%7Ea"),
+    ("C4 userinfo goes", "http://user:pw@example.com/@x", "http://example.com/@x"),
+    ("C4 the host is after the last at sign", "http://good.com@evil.test/", "http://evil.test/"),
+    ("C4 an at sign in the password", "http://a@b:c@d@evil.test:81/", "http://evil.test:81/"),
+    ("C3 a backslash ends the host", "http://a.com\\@b.com/", "http://a.com/@b.com/"),
+    ("C3 backslashes for slashes", "http:\\\\x\\y", "http://x/y"),
+    ("C3 tabs and newlines vanish", "ht\ntp://exa\tmple.com/a\r\nb", "http://example.com/ab"),
+    ("C3 spaces around vanish", "\x00 http://example.com/a \n", "http://example.com/a"),
+    ("C3 a space is encoded", "http://example.com/a b?c d", "http://example.com/a%20b?c%20d"),
+    ("C3 a NUL is encoded", "http://example.com/a\x00b", "http://example.com/a%00b"),
+    ("C3 encoded CR LF stay encoded", "http://example.com/%0d%0a?%00", "http://example.com/%0d%0a?%00"),
+    ("C3 a lone surrogate is replaced", "http://example.com/\ud800", "http://example.com/%EF%BF%BD"),
+    ("C3 a surrogate pair is a character", "http://example.com/\ud83d\ude00", "http://example.com/%F0%9F%98%80"),
+    ("C5 a name is written in ASCII", "http://bücher.example/ü", "http://xn--bcher-kva.example/%C3%BC"),
+    ("C5 sharp s is kept apart", "http://faß.de/", "http://xn--fa-hia.de/"),
+    ("C5 a zero-width space vanishes", "http://exa\u200bmple.com/", "http://example.com/"),
+    ("D4 a decimal address", "http://2130706433/", "http://127.0.0.1/"),
+    ("D4 an octal address", "http://0177.0.0.1/", "http://127.0.0.1/"),
+    ("D4 circled digits", "http://①②⑦.0.0.1/", "http://127.0.0.1/"),
+    ("a trailing dot is another name to a server", "http://example.com./", "http://example.com./"),
+    ("missing slashes", "http:example.com/x", "http://example.com/x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "url"), [row[1:] for row in ADMITTED], ids=[row[0] for row in ADMITTED])
+def test_the_gate_gives_one_spelling(text: str, url: str) -> None:
+    assert normalize(text) == url
+    assert normalize(url) == url
+
+
+REFUSED = [
+    # story                                  what is written                       why not
+    ("C1 a script", "javascript:alert(1)", Refusal.NOT_HTTP),
+    ("C1 a script in pieces", " java\nscript:alert(1)", Refusal.NOT_HTTP),
+    ("C1 data", "data:text/html,<a href=x>", Refusal.NOT_HTTP),
+    ("C1 mail", "mailto:a@example.com", Refusal.NOT_HTTP),
+    ("C1 blob", "blob:http://example.com/uuid", Refusal.NOT_HTTP),
+    ("C1 about", "about:blank", Refusal.NOT_HTTP),
+    ("C1 vbscript", "vbscript:x", Refusal.NOT_HTTP),
+    ("C1 a file", "file:///etc/passwd", Refusal.NOT_HTTP),
+    ("C1 ftp", "ftp://example.com/", Refusal.NOT_HTTP),
+    ("C1 a telephone", "tel:+123", Refusal.NOT_HTTP),
+    ("C1 gopher", "gopher://example.com/", Refusal.NOT_HTTP),
+    ("C1 a web socket", "wss://example.com/", Refusal.NOT_HTTP),
+    ("C1 a scheme that begins like ours", "https+x://example.com/", Refusal.NOT_HTTP),
+    ("C1 a longer scheme", "httpss://example.com/", Refusal.NOT_HTTP),
+    ("nothing", "", Refusal.NOT_A_URL),
+    ("no scheme", "example.com/x", Refusal.NOT_A_URL),
+    ("no host", "http://", Refusal.NOT_A_URL),
+    ("a space in the host", "http://exam ple.com/", Refusal.NOT_A_URL),
+    ("a space after the host", "http://example.com /x", Refusal.NOT_A_URL),
+    ("C3 an encoded NUL in the host", "http://a%00b/", Refusal.NOT_A_URL),
+    ("a port beyond the last", "http://example.com:65536/", Refusal.NOT_A_URL),
+    ("an address that is none", "http://1.2.3.256/", Refusal.NOT_A_URL),
+    ("C3 a lone surrogate in the host", "http://a\ud800b/", Refusal.NOT_A_URL),
+    ("port zero", "http://example.com:0/", Refusal.BAD_HOST),
+    ("C5 a label of 64", f"http://{'a' * 64}.com/", Refusal.BAD_HOST),
+    ("C5 a name of 254", f"http://{'a.' * 126}bc/", Refusal.BAD_HOST),
+    ("an empty label", "http://a..b/", Refusal.BAD_HOST),
+    ("only a dot", "http://./", Refusal.BAD_HOST),
+    ("C2 one megabyte", "http://example.com/" + "a" * 1_000_000, Refusal.TOO_LONG),
+    ("C2 a hundred thousand segments", "http://example.com" + "/a" * 100_000, Refusal.TOO_LONG),
+    ("C5 a label of 10 kB", f"http://{'é' * 10_000}.com/", Refusal.TOO_LONG),
+    ("C2 short until it is encoded", "http://example.com/" + "é" * 2000, Refusal.TOO_LONG),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "why"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_the_gate_says_why_a_text_does_not_enter(text: str, why: Refusal) -> None:
+    assert normalize(text) is why
+
+
+def test_the_length_cap_is_exact_and_can_be_set_c2() -> None:
+    longest = "http://example.com/" + "a" * (URL_CHARS_MAX - 19)
+    assert normalize(longest) == longest
+    assert normalize(longest + "a") is Refusal.TOO_LONG
+    assert normalize("http://example.com/a", chars_max=19) is Refusal.TOO_LONG
+
+
+@given(st.text(max_size=60))
+def test_whatever_enters_can_be_sent_stored_and_paced(text: str) -> None:
+    for written in (text, f"http://{text}", f"https://example.com/{text}", f"http://u:{text}@example.com/?{text}"):
+        url = normalize(written)
+        if isinstance(url, Refusal):
+            continue
+        assert normalize(url) == url
+        assert url.isascii()
+        assert not any(char <= " " or char == "\x7f" for char in url)  # C3: nothing can split a request line
+        assert "#" not in url
+        assert url.startswith(origin_of(url) + "/")
+        assert "@" not in origin_of(url)
+        assert domain_of(url) in url
+        try:
+            named = domain_of(written)
+        except BadDomain:
+            named = None  # a text that is a URL only by the standard's mercy may be no name for a domain
+        assert named in (None, domain_of(url))
+
+
+# --- join: the gate for links --------------------------------------------------------------------------------------
+
+PAGE = "https://example.com/a/b/page.html?q=1"
+LINKS = [
+    ("", PAGE),
+    ("#top", PAGE),
+    ("?", "https://example.com/a/b/page.html?"),
+    ("?r=2", "https://example.com/a/b/page.html?r=2"),
+    ("/", "https://example.com/"),
+    ("/c/d.html?e=f#g", "https://example.com/c/d.html?e=f"),
+    ("other.html", "https://example.com/a/b/other.html"),
+    ("x/y/?z", "https://example.com/a/b/x/y/?z"),
+    ("./x", "https://example.com/a/b/x"),
+    ("../x", "https://example.com/a/x"),
+    ("../../../x", "https://example.com/x"),
+    ("//other.test/x", "https://other.test/x"),
+    ("\\\\other.test\\x", "https://other.test/x"),
+    ("http://other.test", "http://other.test/"),
+    ("https://u:p@other.test:443/x?y", "https://other.test/x?y"),
+    ("https://other.test?/x", "https://other.test/?/x"),
+    ("https://other.test\\/x", "https://other.test//x"),
+    ("https://other.test#/x", "https://other.test/"),
+    ("https:rest", "https://example.com/a/b/rest"),
+    ("https:/rest", "https://example.com/rest"),
+    ("http:/rest", "http://rest/"),
+    ("/it's?it's", "https://example.com/it's?it%27s"),
+    ("/a b", "https://example.com/a%20b"),
+    ("/x #frag", "https://example.com/x%20"),
+    ("/x\n", "https://example.com/x"),
+    ("mailto:a@example.com", Refusal.NOT_HTTP),
+    ("tel:1", Refusal.NOT_HTTP),
+    ("http://a b/", Refusal.NOT_A_URL),
+    ("http://other.test:0/", Refusal.BAD_HOST),
+    ("/" + "a" * URL_CHARS_MAX, Refusal.TOO_LONG),
+    ("/" + "a" * (URL_CHARS_MAX - 5), Refusal.TOO_LONG),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("href", "url"), LINKS, ids=[ascii(row[0][:30]) for row in LINKS])
+def test_a_link_is_read_from_where_it_stands(href: str, url: str | Refusal) -> None:
+    assert join(PAGE, href) == url
+    assert normalize(href, PAGE) == url
+
+
+piece = st.sampled_from([
+    "/", "//", ".", "..", "%2e", "%2E.", "a", "B", "-", "_", "~", "?", "#", "&", "=", "%", "%zz", "'", '"', "<", "|",
+    "^", "`", "{", "[", "]", "\\", ":", ";", ",", "@", "!", "$", "*", "+", "(", " ", "\t", "\n", "\x00", "\x7f", "é",
+    "\ud800", "http:", "https:", "http://", "https://", "https://example.com", "https://example.com/", "HTTP://",
+    "a.test", ":80", "javascript:", "xn--", "1", "0x7f",
+])  # fmt: skip
+start = st.sampled_from(
+    ["", "", "/", "https://example.com", "http://a.test:81", "http://a.test:80", "https://U@B.test"]
+)
+hrefs = st.one_of(st.builds(lambda start, rest: start + "".join(rest), start, st.lists(piece, max_size=6)), st.text())
+bases = st.sampled_from([
+    PAGE, "http://example.com/", "http://example.com:8080/a/", "https://example.com/a//b", "http://[::1]/x?a/b?c/",
+    "http://example.com./a/b;c/d", "https://a.test/é".replace("é", "%C3%A9"),
+])  # fmt: skip
+
+
+@given(base=bases, href=hrefs)
+def test_the_short_way_to_join_equals_the_standard(base: str, href: str) -> None:
+    joined = Base.at(base).join(href)
+    assert joined == normalize(href, base)
+    try:
+        whole = ada_url.URL(href.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), base)
+    except ValueError:
+        assert joined is Refusal.NOT_A_URL
+        return
+    if whole.protocol not in ("http:", "https:"):
+        assert joined is Refusal.NOT_HTTP
+    elif not isinstance(joined, Refusal):
+        whole.username = whole.password = ""
+        whole.hash = ""
+        assert joined == whole.href
+    else:
+        assert joined is Refusal.BAD_HOST
+
+
+@given(base=bases, href=hrefs)
+def test_parse_and_join_agree_on_the_origin(base: str, href: str) -> None:
+    url = join(base, href)
+    if isinstance(url, Refusal):
+        return
+    parts = parse(href, base)
+    assert parts is not None
+    assert origin_of(url) == f"{parts.protocol}//{parts.host}"
+
+
+def test_a_base_names_its_parts() -> None:
+    assert Base.at(PAGE) == Base(PAGE, "https://example.com", "https://example.com/a/b/")
+    assert Base.at("http://a.test:81/?x/y").directory == "http://a.test:81/"
+
+
+# --- origin_of -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://example.com/a/b?c", "https://example.com"),
+        ("http://example.com:80/", "http://example.com"),
+        ("http://example.com:443/", "http://example.com:443"),
+        ("https://u:p@Example.COM/", "https://example.com"),
+        ("https:///example.com/x", "https://example.com"),
+        ("http://[::1]:8080/x", "http://[::1]:8080"),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
+    assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize(
+    "url", ["", "example.com", "ftp://example.com/", "http://a b/", "http://example.com /x", "http://a:0/"]
+)
+def test_what_is_no_web_url_has_no_origin(url: str) -> None:
+    with pytest.raises(BadUrl) as refused:
+        origin_of(url)
+    assert refused.value.hint
+
 
 # --- domain_of -----------------------------------------------------------------------------------------------------
 

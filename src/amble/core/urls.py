@@ -7,18 +7,18 @@ so that a checker and a client never disagree about which host `http://a.com\\@b
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import ada_url
 
-from amble.errors import BadDomain
+from amble.errors import BadDomain, BadUrl
 
 URL_CHARS_MAX = 8192
 HOST_CHARS_MAX = 253  # RFC 1035 2.3.4, written without the trailing dot
 LABEL_CHARS_MAX = 63
-_CACHED_CHARS_MAX = 300  # longer text is judged, not remembered: a cache must not be a way to fill memory
 
 
 # --- The URL, as the standard reads it -----------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def _scalar(text: str) -> str:
     """Text without lone surrogates: the standard's input is a scalar value string (Web IDL, USVString)."""
     if text.isascii():
         return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # --- The gate: every URL passes it, wherever it was found ----------------------------------------------------------
@@ -68,37 +68,159 @@ class Refusal(Enum):
 
 
 def normalize(text: str, base: str | None = None, *, chars_max: int = URL_CHARS_MAX) -> str | Refusal:
-    """The one spelling of an http(s) URL: no fragment, userinfo or default port, the case of the path kept.
+    """The one spelling of an http(s) URL: no fragment, userinfo or default port, the case of the path kept [C3, C4].
 
-    Everything that is fetched, stored or paced goes through here or through `Base.join`, which is the same for links.
+    Seeds, links, redirects, canonicals, sitemap entries and meta refreshes all enter through here or `join` [C1].
     """
     if len(text) > chars_max:
-        return Refusal.TOO_LONG  # before anything looks at the text: parsing is not free [C2]
+        return Refusal.TOO_LONG  # before anything reads the text: parsing is not free [C2]
     try:
         href = ada_url.normalize_url(text) if base is None else ada_url.join_url(base, text)
     except ValueError:
-        return normalize(_scalar(text), base, chars_max=chars_max) if _has_surrogates(text) else Refusal.NOT_A_URL
-    return _admitted(href, chars_max)
-
-
-def _has_surrogates(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def _admitted(href: str, chars_max: int) -> str | Refusal:
-    """The serialised URL without the parts that are never sent. Its shape is fixed, so cutting text is exact."""
+        scalar = _scalar(text)
+        return Refusal.NOT_A_URL if scalar == text else normalize(scalar, base, chars_max=chars_max)
     if not href.startswith(("https://", "http://")):
         return Refusal.NOT_HTTP
+    # A serialised http URL is scheme://[userinfo@]host[:port]/path[?query][#fragment]: cutting it as text is exact.
     path_at = href.find("/", 8)
-    origin = _origin(href[:path_at])
+    origin = _read_origin(href[: path_at + 1])
     if isinstance(origin, Refusal):
         return origin
     fragment_at = href.find("#", path_at)
-    url = origin + (href[path_at:] if fragment_at < 0 else href[path_at:fragment_at])
+    url = origin.url + (href[path_at:] if fragment_at < 0 else href[path_at:fragment_at])
     return url if len(url) <= chars_max else Refusal.TOO_LONG
 
 
+# --- The origin ----------------------------------------------------------------------------------------------------
+
+
+class _Origin(NamedTuple):
+    url: str
+    domain: str
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port (unless default) of an http(s) URL: the scope of a robots.txt (RFC 9309 2.3)."""
+    origin = _origin_of(url)
+    if isinstance(origin, Refusal):
+        raise BadUrl(f"{_shown(url)} is no http(s) URL: {origin.value}", hint="write it as https://example.com/path")
+    return origin.url
+
+
+def _origin_of(url: str) -> _Origin | Refusal:
+    # Only what stands before the path decides, and that is short and often repeated.
+    path_at = url.find("/", 8)
+    if path_at > 0 and url.startswith("http"):
+        origin = _read_origin(url[: path_at + 1])
+        if isinstance(origin, _Origin):
+            return origin
+    return _read_origin(url)  # `https:///a.com/` names a.com although its first slash past the scheme is no path
+
+
+def _read_origin(url: str) -> _Origin | Refusal:
+    """The origin of a URL. Long text is read but not remembered: a cache must not be a way to fill memory."""
+    return _remembered_origin(url) if len(url) <= 300 else _remembered_origin.__wrapped__(url)
+
+
+@lru_cache(maxsize=8192)
+def _remembered_origin(url: str) -> _Origin | Refusal:
+    if len(url) > URL_CHARS_MAX:
+        return Refusal.TOO_LONG
+    try:
+        parts = ada_url.parse_url(_scalar(url), ("protocol", "hostname", "host", "port"))
+    except ValueError:
+        return Refusal.NOT_A_URL
+    if parts["protocol"] not in ("http:", "https:"):
+        return Refusal.NOT_HTTP
+    host, port = parts["hostname"].removesuffix("."), parts["port"]
+    if not _can_be_asked(host, port):
+        return Refusal.BAD_HOST
+    return _Origin(f"{parts['protocol']}//{parts['host']}", f"{host}:{port}" if port else host)
+
+
+def _can_be_asked(host: str, port: str) -> bool:
+    """Whether a serialised host could have an address and a socket. WHATWG leaves these limits to the resolver."""
+    if port == "0":
+        return False
+    if host.startswith("["):
+        return True
+    return len(host) <= HOST_CHARS_MAX and all(0 < len(label) <= LABEL_CHARS_MAX for label in host.split("."))
+
+
+# --- Links: many hrefs, one base -----------------------------------------------------------------------------------
+
+# A path and query that the standard returns as it finds them: one leading slash, no dot segment, nothing to encode.
+# Most links look like this, and seeing it costs a fifth of a parse. A fragment after it is dropped in any case.
+_PLAIN = re.compile(
+    r"""((?=/)
+         (?:/[A-Za-z0-9_~-][A-Za-z0-9._~%!$&'()*+,;=:@-]*+)*+ /?+
+         (?:\?[A-Za-z0-9._~%!$&()*+,;=:@/?-]*+)?+   # a query may not hold the apostrophe: it is sent as %27
+        )(?:\#.*)?""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the links of one page are resolved against."""
+
+    url: str
+    origin: str
+    directory: str
+
+    @classmethod
+    def at(cls, url: str) -> Base:
+        """The base at a URL that has passed the gate."""
+        return cls(url, origin_of(url), url[: url.partition("?")[0].rindex("/") + 1])
+
+    def join(self, href: str) -> str | Refusal:
+        """The URL a link leads to: exactly `normalize(href, self.url)`, sooner."""
+        if len(href) > URL_CHARS_MAX:
+            return Refusal.TOO_LONG
+        if not href or href[0] == "#":
+            return self.url
+        start, rest = self.origin, href
+        if href.startswith(("https://", "http://")):
+            start, rest = _split_at_path(href)
+        elif href[0].isalnum() and ":" not in href:
+            start, rest = self.directory[:-1], f"/{href}"
+        plain = _PLAIN.fullmatch(rest)
+        if plain is None or len(start) + len(href) > URL_CHARS_MAX:
+            return normalize(href, self.url)
+        return start + plain[1]
+
+
+def _split_at_path(href: str) -> tuple[str, str]:
+    """An absolute URL as origin and rest; an empty rest unless the origin is spelled as the standard spells it."""
+    path_at = href.find("/", 8)
+    origin = _read_origin(href[: path_at + 1])
+    if isinstance(origin, Refusal) or origin.url != href[:path_at]:
+        return href, ""  # `http://a.com?b/c`, `http://a.com\/c`: the first slash is not where the path begins
+    return origin.url, href[path_at:]
+
+
+@lru_cache(maxsize=32)
+def _base(url: str) -> Base:
+    return Base.at(url)
+
+
+def join(base: str, href: str) -> str | Refusal:
+    """The URL that `href` means on the page or `<base>` at `base`, a URL that has passed the gate."""
+    return _base(base).join(href)
+
+
 # --- The domain: the key that pacing groups by ---------------------------------------------------------------------
+
+_HAS_SCHEME = re.compile(r"[\x00-\x20]*https?:(?![0-9]{1,5}\Z)|[^/]*://", re.IGNORECASE)  # `http:8080` is a host:port
+_HOST_AND_PORT = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::0*([0-9]{1,5}))?")
+_MORE_THAN_A_HOST = re.compile(r"[\x00-\x20\x7f/\\?#@]")
+_USERINFO = re.compile(r"//[^/?#\\]*@")
+_WHY_NO_DOMAIN = {
+    Refusal.TOO_LONG: "it is too long",
+    Refusal.NOT_A_URL: "it is neither a host nor a URL",
+    Refusal.NOT_HTTP: "only http and https URLs have one",
+    Refusal.BAD_HOST: f"a host has up to {HOST_CHARS_MAX} characters, its labels 1 to {LABEL_CHARS_MAX}, no port is 0",
+}
 
 
 def domain_of(url_or_host: str) -> str:
@@ -108,67 +230,35 @@ def domain_of(url_or_host: str) -> str:
     idempotent. Raises BadDomain for text that names no host.
     """
     if not isinstance(url_or_host, str):
-        raise BadDomain(f"a domain is text, not {type(url_or_host).__name__}", hint=_HOST_HINT)
-    # Everything up to the first slash past `https://` decides the host, and it is short and often repeated.
-    end = url_or_host.find("/", 8)
-    if 0 < end <= _CACHED_CHARS_MAX and url_or_host.startswith("http"):
-        try:
-            return _domain_of(url_or_host[:end])
-        except BadDomain:
-            pass  # `https:///a.com/` names a.com although its first eight characters alone name nothing
-    if len(url_or_host) <= _CACHED_CHARS_MAX:
-        return _domain_of(url_or_host)
-    return _domain_of.__wrapped__(url_or_host)
-
-
-@lru_cache(maxsize=8192)
-def _domain_of(text: str) -> str:
-    if len(text) > URL_CHARS_MAX:
-        raise BadDomain(f"{len(text)} characters are too many for a domain or a URL", hint=_HOST_HINT)
-    if _HTTP_URL.match(text):
-        url, own_port = text, None
+        raise BadDomain(f"a domain is text, not {type(url_or_host).__name__}", hint=_domain_hint(""))
+    if url_or_host.startswith(("https://", "http://")) or _HAS_SCHEME.match(url_or_host):
+        origin = _origin_of(url_or_host)
     else:
-        host, own_port = _host_and_port(text)
-        url = f"http://{host}/"
-    try:
-        parts = ada_url.parse_url(url, ("protocol", "hostname", "port"))
-    except ValueError:
-        raise BadDomain(f"{shown(text)} names no host", hint=_HOST_HINT) from None
-    if parts["protocol"] not in ("http:", "https:"):
-        raise BadDomain(f"{shown(text)} is not an http or https URL", hint=_HOST_HINT)
-    host, port = parts["hostname"].removesuffix("."), own_port or parts["port"]
-    fault = host_fault(host, port)
-    if fault is not None:
-        raise BadDomain(f"{shown(text)} names no host: {fault}", hint=_HOST_HINT)
-    return f"{host}:{int(port)}" if port else host
+        origin = _origin_of_bare(url_or_host)
+    if isinstance(origin, Refusal):
+        reason = f"{_shown(url_or_host)} names no domain: {_WHY_NO_DOMAIN[origin]}"
+        raise BadDomain(reason, hint=_domain_hint(url_or_host))
+    return origin.domain
 
 
-def _host_and_port(text: str) -> tuple[str, str | None]:
-    """A host or host:port in its two parts, refused if it holds anything that would make it more than that."""
-    if any(char <= " " or char in "/\\?#@\x7f" for char in text):
-        raise BadDomain(f"{shown(text)} is neither a host nor an http(s) URL", hint=_HOST_HINT)
-    match = _HOST_AND_PORT.fullmatch(text)
+def _origin_of_bare(text: str) -> _Origin | Refusal:
+    """The origin of a host or host:port, under whichever scheme does not swallow the port as its default."""
+    match = None if _MORE_THAN_A_HOST.search(text) else _HOST_AND_PORT.fullmatch(text)
     if match is None:
-        hint = "write an IPv6 address in brackets: [::1]:8080" if text.count(":") > 1 else _HOST_HINT
-        raise BadDomain(f"{shown(text)} is no host or host:port", hint=hint)
-    return match["host"], match["port"]
+        return Refusal.NOT_A_URL
+    host, port = match.groups()
+    if port is None:
+        return _read_origin(f"http://{host}/")
+    return _read_origin(f"{'https' if port == '80' else 'http'}://{host}:{port}/")
 
 
-def host_fault(host: str, port: str) -> str | None:
-    """Why nothing can be connected to this serialised host and port, or None. WHATWG leaves these limits to others."""
-    if port and not 0 < int(port) < 65536:
-        return "a port lies between 1 and 65535"
-    if host.startswith("["):
-        return None
-    if not host or len(host) > HOST_CHARS_MAX:
-        return f"a host has 1 to {HOST_CHARS_MAX} characters"
-    for label in host.split("."):
-        if not 0 < len(label) <= LABEL_CHARS_MAX:
-            return f"a label of a host has 1 to {LABEL_CHARS_MAX} characters"
-    return None
+def _domain_hint(text: str) -> str:
+    if text.count(":") > 1 and not text.startswith("["):
+        return "write an IPv6 address in brackets: [::1] or [::1]:8080"
+    return "write a host name such as example.com, a host:port, or a full http(s) URL"
 
 
-def shown(text: str, chars_max: int = 80) -> str:
-    """Text of unknown origin, quoted, escaped and shortened so that it can stand in a message."""
-    text = _USERINFO.sub("//", text)  # a password must not reach a log
-    return ascii(text) if len(text) <= chars_max else ascii(text[:chars_max]) + "..."
+def _shown(text: str) -> str:
+    """Text of unknown origin, escaped and shortened to stand in a message, without a password [C4]."""
+    text = _USERINFO.sub("//", text)
+    return ascii(text) if len(text) <= 80 else f"{text[:80]!a}..."
