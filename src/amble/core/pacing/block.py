@@ -7,8 +7,10 @@ class Block:
     """Opened by a limit or by the breaker, then half-open: a trial request decides whether it closes."""
 
     __slots__ = (
+        "explained",
         "failed_probes",
         "first_at",
+        "in_flight",
         "last_at",
         "limited",
         "opened_at",
@@ -21,12 +23,14 @@ class Block:
         "tripped",
     )
 
-    def __init__(self, opened_at: float, first_at: float, seq: int) -> None:
+    def __init__(self, opened_at: float, first_at: float, seq: int, in_flight: int) -> None:
         self.opened_at = opened_at
         self.first_at = first_at  # when the first refused request was sent
         self.last_at = first_at  # when the last refused one was
         self.release_at: float | None = None  # the end of Retry-After, counted from the send
         self.seq = seq  # of the first refused request
+        self.in_flight = in_flight  # when it was sent, itself included
+        self.explained = False  # by a cause other than the rate, which then need not be cut
         self.rate = 0.0  # the strategy's rate at that moment
         self.pause_s = 0.0
         self.failed_probes = 0

@@ -324,7 +324,7 @@ class Pace:
 
     def _open(self, permit: Permit, now: float) -> Block:
         self.epoch += 1
-        self.block = Block(now, permit.sent_at, permit.seq)
+        self.block = Block(now, permit.sent_at, permit.seq, permit.in_flight)
         return self.block
 
     def _close(self, block: Block, probe: Permit, now: float) -> None:
@@ -393,7 +393,7 @@ class Pace:
         not_before = self.last_start + gap_s
         self.not_before = not_before if not_before > self.blocked_until else self.blocked_until
         if strategy.delay_s > bounds.settings.base_delay + bounds.settings.concurrency_step or (
-            self.parallel != bounds.parallel
+            self.parallel != bounds.parallel or strategy.parallel is not None
         ):
             self._recommend()
 
@@ -403,6 +403,8 @@ class Pace:
         baseline_s = max(settings.base_delay, self.crawl_delay_s or 0.0)
         steps = math.floor((self.strategy.delay_s - baseline_s) / settings.concurrency_step)
         parallel = max(1, self.bounds.parallel - max(0, steps))
+        if self.strategy.parallel is not None:
+            parallel = min(parallel, self.strategy.parallel)
         if parallel != self.parallel:
             was, self.parallel = self.parallel, parallel
             self._tell(ConcurrencyChanged(self.domain, parallel, was, f"delay {self.strategy.delay_s:.1f} s"))

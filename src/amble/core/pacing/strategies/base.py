@@ -16,15 +16,17 @@ class Strategy:
     """Proposes a delay between request starts; the shell may be slower, never faster.
 
     `delay_s` is the pace as learned and shown; `gap_s` is what must pass after the last start, which is the same
-    unless the strategy has burst credit; `note` is the reason of the last decision, for the event that reports it.
+    unless the strategy has burst credit; `parallel` caps requests at once where there is reason to; `note` is the
+    reason of the last decision, for the event that reports it.
     """
 
-    __slots__ = ("delay_s", "gap_s", "note")
+    __slots__ = ("delay_s", "gap_s", "note", "parallel")
 
     name: ClassVar[str]
 
     def __init__(self) -> None:
         self.delay_s = self.gap_s = 0.0
+        self.parallel: int | None = None
         self.note = "start"
 
     @property

@@ -7,6 +7,7 @@ closes; `gauge_guard` watches the response times.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from amble.core.pacing.block import Block
 from amble.core.pacing.permit import Permit
 from amble.core.pacing.strategies.base import LONGEST_PAUSE_S, Strategy
 from amble.core.pacing.strategies.gauge_guard import LatencyGuard
+from amble.core.pacing.strategies.gauge_slots import Slots
 from amble.core.pacing.strategies.gauge_track import MARGIN, Evidence, Track
 from amble.core.quota import Quota
 
@@ -34,6 +36,7 @@ class Gauge(Strategy):
         "_mark_seq",
         "_rate_max",
         "_seq",
+        "_slots",
         "_starved",
         "_track",
         "rate",
@@ -52,6 +55,7 @@ class Gauge(Strategy):
         self._seq = 0
         self._track: Track | None = None  # None while nothing is known of the limit (the START phase)
         self._guard: LatencyGuard | None = None
+        self._slots: Slots | None = None
         self._headerless: int | None = None  # answers since the last quota headers, while these set the pace
         self.rate = FIRST_RATE
         self._set_rate(FIRST_RATE, "start")
@@ -100,12 +104,15 @@ class Gauge(Strategy):
         if latency_s is not None:
             if guard is None:
                 guard = self._guard = LatencyGuard()
-            guard.observe(permit, latency_s)
+            guard.observe(permit, latency_s, now)
             if guard.overloaded:
-                return self._relieve(guard, permit, now)
+                return self._relieve(guard, in_flight, now)
         track = self._track
         if track is not None:
             track.pages += 1
+        if self._slots is not None:
+            self._slots.accept(permit.in_flight)
+            self.parallel = self._slots.cap
         if not self._starved and (guard is None or not guard.queueing):
             self._grow(now)
         return 0.0
@@ -118,6 +125,12 @@ class Gauge(Strategy):
     def on_block(self, block: Block, now: float) -> float:
         block.rate = self.rate
         self._headerless = None
+        if self._slots is None:
+            self._slots = Slots()
+        elif block.release_at is None:
+            needed = self.limit * self._guard.latency_s if self.limit and self._guard else math.inf
+            block.explained = self._slots.refuse(block.in_flight, block.seq, needed)
+            self.parallel = self._slots.cap
         pause_s = max(SHORTEST_PAUSE_S, 2 / self.rate)
         if self._track:
             pause_s = max(pause_s, self._track.expected_block_s(now))
@@ -140,13 +153,14 @@ class Gauge(Strategy):
         )
         if self._track is None:
             self._track = Track.begin(evidence, now)
-        else:
+        elif not block.explained:
             self._track.close(evidence, now)
         self._track.restart(gap_s=max(0.0, probe.sent_at - release_at), now=now)
         self._epoch_at = release_at
         self._epoch_seq = probe.seq - 1
         self._restart_mark(probe.seq, probe.sent_at)
-        self._set_rate((1 - MARGIN) * self._track.limit, self._track.reason)
+        reason = "limit of requests at once" if block.explained else self._track.reason
+        self._set_rate((1 - MARGIN) * self._track.limit, reason)
         self._track.rate_low = self.rate
 
     def on_outage(self, pause_s: float) -> None:
@@ -178,12 +192,9 @@ class Gauge(Strategy):
             if rate != self.rate:
                 self._set_rate(rate, "probing above the limit" if track.beyond else "close to the limit")
 
-    def _relieve(self, guard: LatencyGuard, permit: Permit, now: float) -> float:
+    def _relieve(self, guard: LatencyGuard, in_flight: int, now: float) -> float:
         """The site queues our requests: slow down to what it serves and let the queue drain."""
-        elapsed_s = permit.sent_at - self._mark_at
-        sent = permit.seq - self._mark_seq
-        measured = sent / elapsed_s if sent >= 4 and elapsed_s > 0 else self.rate
-        relief = guard.relieve(min(self.rate, measured), self._seq)
+        relief = guard.relieve(self.rate, self._seq, in_flight, now)
         if self._track is None:
             self._track = Track(relief.rate / (1 - MARGIN), now)
         else:

@@ -15,6 +15,8 @@ _BASELINE_SAMPLES = 400
 _ENOUGH = 10
 _QUEUE_MAX = 2.5
 _CUTS_MAX = 4
+_IMPROVED = -0.2
+_STRETCH = 10  # answers over which the served rate is measured
 _LN2 = math.log(2)
 _LN15 = math.log(1.5)
 _LN13 = math.log(1.3)
@@ -36,8 +38,12 @@ class LatencyGuard:
         "_in_flight",
         "_level",
         "_level_at_cut",
+        "_lowest",
         "_n",
         "_rate_before",
+        "_served",
+        "_served_at",
+        "_served_rate",
         "_since_seq",
         "_spread",
     )
@@ -52,19 +58,28 @@ class LatencyGuard:
         self._since_seq = 0  # answers to requests sent before the last cut are not looked at
         self._cuts = 0
         self._level_at_cut = 0.0
+        self._lowest = 0.0
         self._rate_before = 0.0
+        self._served = 0  # answers since _served_at: what the site gets done, however fast we ask
+        self._served_at = 0.0
+        self._served_rate = 0.0
 
-    def observe(self, permit: Permit, latency_s: float) -> None:
+    def observe(self, permit: Permit, latency_s: float, now: float) -> None:
+        self._served += 1
+        if self._served >= _STRETCH:
+            self._served_rate = self._served / (now - self._served_at) if now > self._served_at else 0.0
+            self._served, self._served_at = 0, now
         if permit.seq <= self._since_seq:
             return
         sample = math.log(latency_s) if latency_s > 1e-4 else -9.2
         self._n += 1
         if self._n == 1:
-            self._level = sample
+            self._level = self._lowest = sample
             if not self._base_n:
                 self._base = sample
         deviation = sample - self._level
-        self._level += _LEVEL * deviation
+        self._level += max(_LEVEL, 1 / self._n) * deviation
+        self._lowest = min(self._lowest, self._level)
         self._spread += _SPREAD * (deviation * deviation - self._spread)
         self._in_flight += _LEVEL * (permit.in_flight - self._in_flight)
         if permit.in_flight <= 2 and self._base_n < _BASELINE_SAMPLES:
@@ -72,6 +87,10 @@ class LatencyGuard:
             self._base += max(_SPREAD, 1 / self._base_n) * (sample - self._base)
         elif self._level < self._base + _LN13:
             self._base += _DRIFT * (sample - self._base)
+
+    @property
+    def latency_s(self) -> float:
+        return math.exp(self._level)
 
     @property
     def queue(self) -> float:
@@ -89,25 +108,29 @@ class LatencyGuard:
             return False
         return excess > 3 * math.sqrt(self._spread / 19) and self.queue >= _QUEUE_MAX
 
-    def relieve(self, rate: float, last_seq: int) -> Relief:
+    def relieve(self, rate: float, last_seq: int, in_flight: int, now: float) -> Relief:
         """Nine tenths of the rate, after a pause in which the queue drains.
 
         When four cuts in a row changed nothing, the site is slow by itself: its level becomes the new baseline.
         """
-        improved = self._cuts > 0 and self._level - self._level_at_cut <= -0.2
-        if self._cuts == 0 or improved:
+        if self._served_rate:
+            rate = min(rate, self._served_rate)
+        if self._cuts == 0 or self._lowest - self._level_at_cut <= _IMPROVED:
             self._cuts = 0
             self._rate_before = rate
         self._cuts += 1
+        excess, level_s = self._level - self._base, math.exp(self._level)
         self._level_at_cut = self._level
-        queue, level_s = self.queue, math.exp(self._level)
         self._since_seq = last_seq
+        self._n = 0
         if self._cuts > _CUTS_MAX:
             self._base = self._level
             self._cuts = 0
             return Relief(0.9 * self._rate_before, 0.0, "the site is slow by itself")
-        self._level = self._base
-        return Relief(0.9 * rate, min(queue / rate, level_s), "responses slow down: letting the queue drain")
+        queue = in_flight * (1 - math.exp(-excess))
+        drain_s = min(queue / rate, level_s)
+        self._served, self._served_at = 0, now + drain_s
+        return Relief(0.9 * rate, drain_s, "responses slow down: letting the queue drain")
 
     def save(self) -> dict[str, float]:
         return {"baseline_s": math.exp(self._base)} if self._base_n else {}

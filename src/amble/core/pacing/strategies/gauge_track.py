@@ -14,6 +14,9 @@ LONG_BLOCK_S = 20.0
 AGREE = 1.5  # spans whose rates differ by less than this factor are averaged
 FEW = 6  # fewer accepted requests than this measure nothing by themselves
 SPANS_KEPT = 4
+LEAN_FIRST, LEAN_LEAST, LEAN_MOST = 0.9, 0.5, 0.96
+LONELY, LONELY_SHARE = 30, 0.93
+LEAN_HOLD = 6  # blocks for which a lean that failed is not tried again
 PENALTY_QUIET = 15  # after a penalty, no probing for so many times its length
 
 
@@ -36,6 +39,9 @@ class Track:
         "_cycle_at",
         "_gap_s",
         "_growth",
+        "_lean",
+        "_lean_hold",
+        "_leaned_on",
         "_long_rate",
         "_quiet_until",
         "_spans",
@@ -62,6 +68,9 @@ class Track:
         self._blocks_s: tuple[float, ...] = ()
         self._gap_s = 0.0  # from release to our first request after it
         self._growth = 1.04
+        self._lean = LEAN_FIRST
+        self._lean_hold = 0
+        self._leaned_on: float | None = None  # the measured rate that was overridden in the present cycle
         self._step_pages = 0
         self._step_at = now
         self._cycle_at = now
@@ -91,6 +100,7 @@ class Track:
             span_s -= self._gap_s / 2  # short span: the time before our first request was partly unused
         measured = evidence.accepted / span_s
         narrow = self.rate_low >= 0.75 * evidence.rate
+        self._judge_lean(evidence, measured)
         self.reason = "limit measured"
         penalised = self._penalty(evidence, measured, now)
         if penalised is not None:
@@ -170,6 +180,12 @@ class Track:
         self._spans = (*self._spans, (float(evidence.accepted), evidence.span_s))[-SPANS_KEPT:]
         accepted, estimate, agreeing = self._average()
         confident = accepted >= 10 and (narrow or agreeing >= 2) and not rising
+        leaning = self._lean * rate
+        if leaning > estimate and evidence.blocked_s <= 0.06 * evidence.span_s and (self._lean_hold <= 0 or rising):
+            self._leaned_on = estimate
+            estimate = min(leaning, (2.0 if rising else 1.25) * estimate)
+        if narrow and evidence.blocked_s == 0 and not evidence.failed_probes and evidence.accepted >= LONELY:
+            estimate = max(estimate, LONELY_SHARE * rate)
         limit = min(estimate, 0.97 * rate)
         if self.confirmed and not narrow and 0.93 * was <= limit < was:
             limit = was  # a wide climb measures low; the confirmed value stands
@@ -178,6 +194,21 @@ class Track:
             limit, confident = floor, False
         self.limit = limit
         self.confirmed = self.confirmed + 1 if confident else 0
+
+    def _judge_lean(self, evidence: Evidence, measured: float) -> None:
+        """Limiters that refuse on jitter alone make every span measure low; then the rate at the block says more.
+
+        How far to lean towards that rate is itself learned from whether leaning paid off.
+        """
+        self._lean_hold -= 1
+        if self._leaned_on is None:
+            return
+        if evidence.accepted < FEW or measured <= 1.03 * self._leaned_on:
+            self._lean = max(LEAN_LEAST, 0.9 * self._lean)
+            self._lean_hold = LEAN_HOLD
+        else:
+            self._lean = min(LEAN_MOST, self._lean + 0.02)
+        self._leaned_on = None
 
     def _average(self) -> tuple[float, float, int]:
         """(accepted, rate, spans) over the newest spans that agree with the newest."""
@@ -199,7 +230,7 @@ class Track:
         outside = evidence.accepted / flowing_s if flowing_s > 0 else math.inf
         if 0.5 * self.limit <= outside <= 1.15 * self.limit and measured < 0.65 * outside:
             limit = 0.85 * min(self.limit, outside)
-        elif not evidence.directed and self._long_rate is not None and measured < 0.5 * evidence.rate:
+        elif self._long_rate is not None and measured < 0.5 * evidence.rate:
             ratio = measured / self._long_rate if self._long_rate else math.inf
             if not 0.6 < ratio < 1.6:
                 limit = max(measured, 0.65 * evidence.rate)
