@@ -89,7 +89,7 @@ def show(reports: Sequence[Report], rows: Sequence[Row], *, detailed: bool) -> N
     for one in reports:
         if detailed or one.rule == JUDGED:
             say(verdict_table(one, rows))
-    if len(reports) > 1 and rows:
+    if len(reports) > 1:
         say(comparison_table(reports, rows))
 
 

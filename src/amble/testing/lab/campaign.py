@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -155,12 +156,12 @@ class Report:
     @property
     def goodput(self) -> float:
         """The mean over the rows."""
-        return fmean(one.goodput for one in self.lines)
+        return fmean(one.goodput for one in self.lines) if self.lines else math.nan
 
     @property
     def rejects(self) -> float:
         """The median over the rows."""
-        return median(one.rejects for one in self.lines)
+        return median(one.rejects for one in self.lines) if self.lines else math.nan
 
     @property
     def missed(self) -> int:

@@ -148,7 +148,7 @@ class FixedWindow:
 
 
 class SlidingLog:
-    """At most `rate * window_s` requests in any stretch of `window_s`; refused ones do not count. Ideal: pages / rate."""
+    """At most `rate * window_s` requests in any stretch of `window_s`; refused ones are free. Ideal: pages / rate."""
 
     def __init__(self, rate: float, window_s: float) -> None:
         self.limit = max(1, round(rate * window_s))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 
 
 class LeakyQueue:
@@ -62,18 +61,17 @@ class InFlight:
 class Overloading:
     """`workers` serve a common queue; past `depth` waiting requests it refuses. Latency grows long before that.
 
-    Ideal: the highest rate at which the mean latency of a queue of Poisson arrivals and exponential service (M/M/c,
-    Erlang C) stays at most `patience` times the unloaded round trip. A page slower than that was got by harming the
-    site, and the score does not count it (`slow_s` in the scenario).
+    Ideal: all workers busy all the time, pages * service_s / workers. A client that keeps about two requests per worker
+    under way has that at some twice the unloaded latency. A page slower than `patience` times the unloaded round trip
+    was got by harming the site, and the score does not count it (`slow_s` of the scenario).
     """
 
     patience = 3.0
 
-    def __init__(self, workers: int, service_s: float, depth: int, round_trip_s: float) -> None:
+    def __init__(self, workers: int, service_s: float, depth: int) -> None:
         self.workers = workers
         self.service_s = service_s
         self.depth = depth
-        self.round_trip_s = round_trip_s
         self._free = [0.0] * workers
         self._starts: list[float] = []
 
@@ -95,29 +93,4 @@ class Overloading:
         return max(0.0, self._free[0] - now)
 
     def ideal_s(self, pages: int) -> float:
-        return pages / self.capacity()
-
-    def capacity(self) -> float:
-        """Requests a second at which a mean request waits (patience - 1) round trips, by bisection."""
-        low, high = 0.0, self.workers / self.service_s
-        allowed_s = (self.patience - 1.0) * self.round_trip_s
-        for _ in range(60):
-            rate = (low + high) / 2
-            if erlang_wait_s(rate, self.workers, self.service_s) <= allowed_s:
-                low = rate
-            else:
-                high = rate
-        return low
-
-
-def erlang_wait_s(rate: float, workers: int, service_s: float) -> float:
-    """Mean time in the queue of an M/M/c system (Erlang's C formula); infinite at or over its capacity."""
-    load = rate * service_s
-    if load >= workers:
-        return math.inf
-    term, total = 1.0, 1.0
-    for k in range(1, workers):
-        term *= load / k
-        total += term
-    busy = term * load / workers * workers / (workers - load)
-    return busy / (total + busy) * service_s / (workers - load)
+        return pages * self.service_s / self.workers

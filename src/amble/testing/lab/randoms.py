@@ -96,7 +96,7 @@ def random_server(number: int) -> Scenario:
     """The random server with this number; always the same one."""
     dice = Random(f"a server nobody tuned on, {number}")
     kind = dice.choices(list(KINDS), list(KINDS.values()))[0]
-    trip = LogNormal(_log_uniform(dice, 0.03, 0.3), dice.uniform(0.2, 0.5))
+    trip = LogNormal(_log_uniform(dice, 0.03, 0.3), dice.uniform(0.1, 0.4))
     if kind in ("in-flight", "overload"):
         return _crowded(dice, number, kind, trip)
     rate = _log_uniform(dice, 0.2, 50.0)
@@ -116,13 +116,13 @@ def random_server(number: int) -> Scenario:
 
 def _crowded(dice: Random, number: int, kind: str, trip: LogNormal) -> Scenario:
     """A server bound by its slots or workers."""
-    places, service = dice.randint(2, 8), LogNormal(_log_uniform(dice, 0.1, 1.0), dice.uniform(0.2, 0.5))
+    places, service = dice.randint(2, 8), LogNormal(_log_uniform(dice, 0.1, 1.0), dice.uniform(0.1, 0.4))
     round_trip_s = trip.mean_s + service.mean_s
 
     def limiter() -> InFlight | Overloading:
         if kind == "in-flight":
             return InFlight(places, round_trip_s)
-        return Overloading(places, service.mean_s, 20 * places, round_trip_s)
+        return Overloading(places, service.mean_s, 20 * places)
 
     def build(random: Random) -> Server:
         return Server(limiter(), random, refusal=Refusal(503), round_trip=trip, service=service)

@@ -123,20 +123,34 @@ def _overloading(workers: int, service: LogNormal) -> Scenario:
     round_trip_s = service.mean_s + ROUND_TRIP.mean_s
 
     def build(random: Random) -> Server:
-        limiter = Overloading(workers, service.mean_s, 50 * workers, round_trip_s)
+        limiter = Overloading(workers, service.mean_s, 50 * workers)
         return Server(limiter, random, refusal=Refusal(503), service=service)
 
-    capacity = Overloading(workers, service.mean_s, 1, round_trip_s).capacity()
     name = f"{workers} workers, {service.median_s:g} s"
-    return Scenario(name, pages_for(capacity), build, slow_s=Overloading.patience * round_trip_s)
+    slow_s = Overloading.patience * round_trip_s
+    return Scenario(name, pages_for(workers / service.mean_s), build, slow_s=slow_s)
 
 
 def _bans(how: RetryAfter) -> tuple[Scenario, ...]:
-    cases = ((1.0, 30.0, False), (5.0, 30.0, False), (5.0, 60.0, False), (2.0, 60.0, True))
+    """Who empties the bucket is shut out for a while, in which the bucket fills again: the ban costs what it gives."""
+    cases = ((0.5, 30.0), (1.0, 60.0), (5.0, 30.0), (5.0, 60.0), (10.0, 30.0))
     return tuple(
         Scenario(
-            f"ban {ban_s:g} s at {rate:g}/s {how}{' extending' if extends else ''}",
-            5000,
+            f"ban {ban_s:g} s at {rate:g}/s {how}",
+            pages_for(rate),
+            served(banned(bucket(rate, rate * ban_s), ban_s), how),
+        )
+        for rate, ban_s in cases
+    )
+
+
+def _harsh_bans(how: RetryAfter) -> tuple[Scenario, ...]:
+    """One request too many costs a ban that nothing makes good; knocking may even prolong it."""
+    cases = ((1.0, 30.0, False), (5.0, 60.0, False), (5.0, 30.0, True))
+    return tuple(
+        Scenario(
+            f"harsh ban {ban_s:g} s at {rate:g}/s {how}{' extending' if extends else ''}",
+            2 * pages_for(rate),
             served(banned(bucket(rate, max(5.0, rate)), ban_s, extends), how),
         )
         for rate, ban_s, extends in cases
@@ -248,7 +262,7 @@ def rows() -> tuple[Row, ...]:
             9,
         ),
         Row("bans with Retry-After", "ban", _bans("seconds"), 0.95, 16),
-        Row("bans without", "ban", _bans("silent"), 0.35, 16),
+        Row("bans without", "ban", (*_bans("silent"), *_harsh_bans("silent")), 0.35, 16),
         Row(
             "RateLimit headers",
             "headers",
@@ -266,6 +280,7 @@ def rows() -> tuple[Row, ...]:
             0.90,
             20,
         ),
+        Row("harsh bans with Retry-After", "ban", _harsh_bans("seconds")),
         Row("leaky queue", "leaky", (_leaky(2.0, 5), _leaky(10.0, 20))),
         Row("shared limit", "shared", (_shared(4.0, 2.0), _shared(20.0, 10.0))),
         Row("1 % noise", "noise", (_noisy(2.0, "silent"), _noisy(10.0, "seconds"))),
