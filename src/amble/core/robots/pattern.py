@@ -1,0 +1,63 @@
+"""How a path and a rule's pattern are spelled, and when one matches the other (RFC 9309 2.2.2, 2.2.3). Pure."""
+
+from __future__ import annotations
+
+import re
+
+# Authority, if any, then what a rule is compared with: path, parameters and query, up to the fragment.
+_URL = re.compile(r"(?://)?(?:[^/?;#]*?://)?[^/?;#]*(?P<path>[/?;][^#\0]*)?")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_NOT_ASCII = {octet: f"%{octet:02X}" for octet in range(0x80, 0x100)}
+_WRITTEN_AS_IS = re.compile(r"[\x00-\x24\x26-\x7f]*")
+
+
+def path_of(url: str) -> str:
+    """The part of a URL that rules speak about; `/` where it has none. Text is taken as it stands, not normalised."""
+    match = _URL.match(url)
+    path = match["path"] if match else None
+    if not path:
+        return "/"
+    return path if path[0] == "/" else f"/{path}"
+
+
+def escape(value: bytes) -> str:
+    """A pattern in its one spelling: octets beyond ASCII percent-encoded, the digits of escapes in upper case."""
+    text = value.decode("latin-1")
+    if _WRITTEN_AS_IS.fullmatch(text):
+        return text
+    return _upper_escapes(text.translate(_NOT_ASCII))
+
+
+def escape_path(path: str) -> str:
+    """A path in the spelling of patterns, so that `%e3` in a URL and `%E3` in a rule are the same octet."""
+    if _WRITTEN_AS_IS.fullmatch(path):
+        return path
+    if not path.isascii():
+        path = path.encode("utf-8", "replace").decode("latin-1").translate(_NOT_ASCII)
+    return _upper_escapes(path)
+
+
+def _upper_escapes(text: str) -> str:
+    return _ESCAPE.sub(lambda escape: escape[0].upper(), text)
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether one pattern matches: from the start of the path, `*` for anything, a final `$` for the path's end.
+
+    Each piece between stars is taken at its first occurrence: taking a later one never helps. So there is no
+    backtracking, whatever the pattern.
+    """
+    anchored = pattern.endswith("$")
+    head, *pieces = (pattern[:-1] if anchored else pattern).split("*")
+    if not path.startswith(head):
+        return False
+    if not pieces:
+        return not anchored or len(path) == len(head)
+    tail = pieces.pop() if anchored else ""
+    at = len(head)
+    for piece in pieces:
+        found = path.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return path.endswith(tail) and len(path) - len(tail) >= at
