@@ -4,6 +4,8 @@
     ├── SettingsError      a setting is unknown, out of range, or contradicts another
     ├── BadDomain          text that names no domain
     ├── BadUrl             text that is no http(s) URL
+    ├── BadHeader          a header that must not be sent
+    ├── FetcherClosed      a fetcher was asked after it was closed
     ├── PermitError        a permit was used in a way it cannot be
     │   └── AlreadySettled a permit was settled twice
     └── Denied             a permit was asked for and will not be given
@@ -36,6 +38,14 @@ class BadDomain(AmbleError, ValueError):
 
 class BadUrl(AmbleError, ValueError):
     """Text that is no http(s) URL."""
+
+
+class BadHeader(AmbleError, ValueError):
+    """A header that must not be sent."""
+
+
+class FetcherClosed(AmbleError, RuntimeError):
+    """A fetcher was asked after it was closed."""
 
 
 class PermitError(AmbleError, RuntimeError):

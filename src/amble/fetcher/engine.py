@@ -1,0 +1,102 @@
+"""What one event loop needs to run transfers: libcurl's multi, the deadlines, easy handles to use again, free slots."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+
+from amble.clock import Clock
+from amble.core.outcome import Failure
+from amble.fetcher.curl import Route, Transfer
+from amble.fetcher.deadlines import Deadlines
+from amble.fetcher.multi import Finished, Multi
+from amble.fetcher.reading import read_result
+from amble.fetcher.request import FetchRequest
+from amble.fetcher.result import FetchResult
+from amble.fetcher.settings import FetcherSettings
+
+_UNLIMITED = 1_000_000
+_CLOSED = Finished(-1, "the fetcher was closed")
+
+
+class Engine:
+    """Runs transfers on one event loop, never more at once than connections are allowed."""
+
+    def __init__(self, settings: FetcherSettings, ca_file: str, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._settings = settings
+        self._ca_file = ca_file
+        self._clock = clock
+        connections_max = min(settings.max_total_connections, _descriptors_to_spare())
+        self.slots = Slots(connections_max, loop)
+        self._multi = Multi(loop, clock, connections_max)
+        self._deadlines = Deadlines(settings, self._multi, clock, loop)
+        self._idle: list[Transfer] = []
+
+    async def run(self, request: FetchRequest, url: str, route: Route, began: float) -> FetchResult:
+        """One transfer, from connecting to its result."""
+        transfer = self._idle.pop() if self._idle else self._new_transfer()
+        timeout_s = began + self._settings.http_timeout - self._clock.monotonic()
+        transfer.prepare(request, url, route, timeout_s)
+        self._deadlines.watch(transfer)
+        try:
+            finished = await self._multi.perform(transfer)
+            if transfer.error is not None:
+                raise transfer.error
+            now = self._clock.monotonic()
+            return read_result(transfer, finished, url=url, began=began, now=now, proxied=route.proxy is not None)
+        finally:
+            self._deadlines.forget(transfer)
+            transfer.let_go()
+            self._idle.append(transfer)
+
+    def _new_transfer(self) -> Transfer:
+        return Transfer(self._settings, self._ca_file, self._multi, self._clock)
+
+    def close(self) -> None:
+        for transfer in self._deadlines.watched():
+            transfer.stop(Failure.CANCELLED, _CLOSED.message)
+        self._deadlines.close()
+        self._multi.close(_CLOSED)
+        self._idle.clear()
+
+
+class Slots:
+    """Room for so many transfers at once. Who waits here waits before any clock of libcurl's runs."""
+
+    def __init__(self, size: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._free = size
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn = self._loop.create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back()  # the turn had come just before we were cancelled
+            raise
+
+    def give_back(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+def _descriptors_to_spare() -> int:
+    """How many sockets this process may open, with half its descriptors left for everything else [F11]."""
+    if sys.platform == "win32":
+        return _UNLIMITED
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _UNLIMITED if soft == resource.RLIM_INFINITY else max(1, soft // 2)

@@ -1,0 +1,178 @@
+"""One request in, one result out: the name resolved, its addresses checked, the transfer run, the result told.
+
+No redirect is followed, no robots.txt asked and nothing paced in here: those are decisions, made elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from amble.clock import Clock, SystemClock
+from amble.core.addresses import AddressPolicy
+from amble.core.outcome import Failure
+from amble.core.urls import Refusal, normalize, origin_of
+from amble.errors import BadUrl, FetcherClosed, SettingsError
+from amble.fetcher.authorities import default_ca_file
+from amble.fetcher.curl import Route
+from amble.fetcher.engine import Engine
+from amble.fetcher.guard import Guard, pin_host, pin_proxy
+from amble.fetcher.request import FetchRequest
+from amble.fetcher.resolver import DnsError, RememberingResolver, Resolution, Resolver, ThreadedResolver
+from amble.fetcher.result import FetchResult, Phase
+from amble.fetcher.settings import FetcherSettings
+
+EXHAUSTED_WAIT_S = 0.05  # before asking this machine again for what it had run out of; doubles each time
+
+
+class Target(NamedTuple):
+    """What an origin asks to connect to."""
+
+    host: str  # as the URL has it: an IPv6 address in brackets
+    port: int
+    literal: tuple[str, ...]  # the address, where the host is written as one
+
+
+class Fetcher:
+    """Fetches URLs on the running event loop. Make one, use it for everything, close it."""
+
+    def __init__(
+        self,
+        settings: FetcherSettings | None = None,
+        *,
+        policy: AddressPolicy | None = None,
+        resolver: Resolver | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings or FetcherSettings()
+        self._guard = Guard(policy or AddressPolicy())
+        self._clock = clock or SystemClock()
+        self._resolver = resolver or _system_resolver(self.settings, self._clock)
+        self._ca_file = self.settings.ca_file or default_ca_file()
+        if not Path(self._ca_file).is_file():
+            raise SettingsError(f"ca_file = {self._ca_file!r}: no such file", hint="name a PEM file of authorities")
+        self._engine: Engine | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def fetch(self, request: FetchRequest) -> FetchResult:
+        """Make one request. Whatever the network or the server does is in the result; only our own mistakes raise."""
+        url = normalize(request.url)
+        if isinstance(url, Refusal):
+            raise BadUrl(f"{request.url[:200]!a} cannot be fetched: {url.value}", hint="pass a normalized http(s) URL")
+        engine = self._running()
+        await engine.slots.take()
+        try:
+            return await self._fetch(engine, request, url)
+        finally:
+            engine.slots.give_back()
+
+    async def close(self) -> None:
+        """End what is under way (its results say `cancelled`) and close every connection."""
+        self._closed = True
+        if self._engine is not None:
+            self._engine.close()
+        self._resolver.close()
+        await asyncio.sleep(0)  # let the ended fetches return their results
+
+    def _running(self) -> Engine:
+        if self._closed:
+            raise FetcherClosed("the fetcher is closed", hint="make a new one")
+        if self._engine is None:
+            self._engine = Engine(self.settings, self._ca_file, self._clock, asyncio.get_running_loop())
+        return self._engine
+
+    async def _fetch(self, engine: Engine, request: FetchRequest, url: str) -> FetchResult:
+        began = self._clock.monotonic()
+        wait_s = EXHAUSTED_WAIT_S
+        while True:
+            result = await self._try(engine, request, url, began)
+            left_s = began + self.settings.http_timeout - self._clock.monotonic()
+            if not result.local_fault or result.started_at is not None or left_s <= wait_s or self._closed:
+                return result
+            # Out of descriptors or ports, and nothing was sent: others will finish and give theirs back [F11].
+            await asyncio.sleep(wait_s)
+            wait_s *= 2
+
+    async def _try(self, engine: Engine, request: FetchRequest, url: str, began: float) -> FetchResult:
+        target = _target(origin_of(url))
+        route = await self._route(target, request)
+        if isinstance(route, Route) and not self._closed:
+            return await engine.run(request, url, route, began)
+        elapsed_s = self._clock.monotonic() - began
+        if isinstance(route, Route):
+            return FetchResult(url, failure=Failure.CANCELLED, detail="the fetcher was closed", phase=Phase.RESOLVE)
+        return route.result(url, elapsed_s)
+
+    async def _route(self, target: Target, request: FetchRequest) -> Route | _NoRoute:
+        """Where this request may connect to. Every address is checked, and any that is refused refuses the host."""
+        proxy = self.settings.proxy_for(target.host)
+        addresses = target.literal
+        if not addresses and proxy is None:
+            resolution = await self._resolver.resolve(target.host)
+            if resolution.error is not None:
+                return _NoRoute(Failure.NETWORK_DNS_FAILURE, resolution.detail, resolution.error)
+            addresses = resolution.addresses
+        forbidden = self._guard.check(target.host, target.port, addresses, request.found_on)
+        if forbidden is not None:
+            return _NoRoute(Failure.ADDRESS_FORBIDDEN, str(forbidden))
+        if proxy is not None:
+            return await self._route_through(proxy)
+        return Route(pin_host(addresses, target.port))
+
+    async def _route_through(self, proxy: str) -> Route | _NoRoute:
+        """By way of the proxy, whose own address is the user's business."""
+        target = _target(proxy)
+        resolution = Resolution(target.literal) if target.literal else await self._resolver.resolve(target.host)
+        if resolution.error is not None:
+            return _NoRoute(Failure.NETWORK_DNS_FAILURE, f"proxy: {resolution.detail}", resolution.error, True)
+        return Route(pin_proxy(target.host, resolution.addresses, target.port), proxy)
+
+
+class _NoRoute(NamedTuple):
+    """Why a request was not made."""
+
+    failure: Failure
+    detail: str
+    dns_error: DnsError | None = None
+    proxy_fault: bool = False
+
+    def result(self, url: str, elapsed_s: float) -> FetchResult:
+        return FetchResult(
+            url,
+            failure=self.failure,
+            detail=self.detail,
+            phase=Phase.RESOLVE,
+            dns_error=self.dns_error,
+            proxy_fault=self.proxy_fault,
+            local_fault=self.dns_error is DnsError.LOCAL,
+            elapsed_s=elapsed_s,
+        )
+
+
+@lru_cache(maxsize=8192)
+def _target(origin: str) -> Target:
+    """Read an origin, which `amble.core.urls` has written, so that cutting it as text is exact."""
+    scheme, _, place = origin.partition("://")
+    host, colon, port = place.rpartition(":")
+    if not colon or place.endswith("]"):
+        host, port = place, "443" if scheme == "https" else "80"
+    # The standard lets a host end in a number only if it is an IPv4 address, and writes that with dots.
+    is_literal = host.startswith("[") or host.rpartition(".")[2].isdigit()
+    return Target(host, int(port), (host.strip("[]"),) if is_literal else ())
+
+
+def _system_resolver(settings: FetcherSettings, clock: Clock) -> Resolver:
+    timeout_s = min(settings.dns_timeout_s, settings.http_timeout)
+    threaded = ThreadedResolver(threads=settings.dns_threads, timeout_s=timeout_s)
+    return RememberingResolver(threaded, remember_s=settings.dns_cache_s, clock=clock)

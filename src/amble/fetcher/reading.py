@@ -1,0 +1,120 @@
+"""What a finished transfer amounts to: the answer, or the failure and whose it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pycurl
+
+from amble.core.headers import Headers
+from amble.core.outcome import Failure
+from amble.fetcher.body import BodyFault
+from amble.fetcher.curl import Transfer
+from amble.fetcher.failures import blame, clean_detail
+from amble.fetcher.multi import Finished
+from amble.fetcher.result import FetchResult, Phase
+
+_HTTP_VERSIONS = {
+    pycurl.CURL_HTTP_VERSION_1_0: "1.0",
+    pycurl.CURL_HTTP_VERSION_1_1: "1.1",
+    pycurl.CURL_HTTP_VERSION_2_0: "2",
+}
+_GATEWAY_STATUSES = frozenset({502, 504})  # what a proxy says in its own name when it cannot reach a host
+_NO_HEADERS = Headers()
+
+
+class _Verdict(NamedTuple):
+    """The body, or why there is none."""
+
+    body: bytes | None
+    failure: Failure | None = None
+    detail: str = ""
+    local_fault: bool = False
+    truncated: bool = False
+
+
+def read_result(
+    transfer: Transfer, finished: Finished, *, url: str, began: float, now: float, proxied: bool
+) -> FetchResult:
+    """The result of a transfer that libcurl, or we, have ended."""
+    easy = transfer.easy
+    verdict = _judge(transfer, finished)
+    failure = verdict.failure
+    proxy_fault = proxied and _is_the_proxys(transfer, failure, url)
+    if proxy_fault and transfer.status == 407 and failure is None:
+        failure = Failure.NETWORK_CONNECTION_REFUSED  # the host was never asked, so this is not its answer
+    sent = transfer.sent_at is not None
+    return FetchResult(
+        url=url,
+        status=transfer.status,
+        headers=transfer.headers or _NO_HEADERS,
+        body=verdict.body,
+        failure=failure,
+        detail=verdict.detail,
+        phase=_phase(transfer, failure),
+        proxy_fault=proxy_fault,
+        local_fault=verdict.local_fault,
+        truncated=verdict.truncated,
+        started_at=transfer.sent_at,
+        elapsed_s=now - began,
+        ttfb_s=_ttfb_s(transfer),
+        http_version=_HTTP_VERSIONS.get(easy.getinfo(pycurl.INFO_HTTP_VERSION)) if sent else None,
+        peer_ip=transfer.peer_ip,
+        body_bytes=transfer.body_bytes,
+        reused=sent and not easy.getinfo(pycurl.NUM_CONNECTS),
+    )
+
+
+def _judge(transfer: Transfer, finished: Finished) -> _Verdict:
+    verdict = _judge_exchange(transfer, finished)
+    answered = transfer.headers is not None and not transfer.is_page
+    if answered and verdict.failure is not None and verdict.failure not in _OUR_OWN_REFUSALS:
+        # A redirect or an error has said what it says by its status; that its body broke changes nothing.
+        return _Verdict(None, detail=verdict.detail, truncated=True)
+    return verdict
+
+
+# A body that was refused, not broken: that is the result whatever the status.
+_OUR_OWN_REFUSALS = frozenset({Failure.CONTENT_TYPE_REJECTED, Failure.CANCELLED, Failure.ADDRESS_FORBIDDEN})
+
+
+def _judge_exchange(transfer: Transfer, finished: Finished) -> _Verdict:
+    stopped = transfer.stopped
+    if stopped is not None:
+        if stopped.failure is None:
+            return _Verdict(transfer.cut_body(), detail=stopped.detail, truncated=True)
+        return _Verdict(None, stopped.failure, clean_detail(stopped.detail), stopped.local_fault)
+    if finished.code:
+        fault = blame(finished.code, finished.message, transfer.easy.getinfo(pycurl.OS_ERRNO))
+        return _Verdict(None, fault.failure, fault.detail, fault.local_fault)
+    if transfer.headers is None:
+        # libcurl is content; but fields that would change the meaning may be missing (RFC 9112 8).
+        return _Verdict(None, Failure.NETWORK_RESET, "closed before the end of the headers")
+    try:
+        return _Verdict(transfer.whole_body())
+    except BodyFault as fault:
+        return _Verdict(None, Failure.CONTENT_DECODE_ERROR, clean_detail(str(fault)))
+
+
+def _ttfb_s(transfer: Transfer) -> float | None:
+    if transfer.sent_at is None or transfer.first_byte_at is None:
+        return None
+    return max(0.0, transfer.first_byte_at - transfer.sent_at)
+
+
+def _phase(transfer: Transfer, failure: Failure | None) -> Phase:
+    if failure is None:
+        return Phase.DONE
+    if transfer.sent_at is None:
+        return Phase.CONNECT
+    return Phase.HEADERS if transfer.headers is None else Phase.BODY
+
+
+def _is_the_proxys(transfer: Transfer, failure: Failure | None, url: str) -> bool:
+    """Whether the proxy, not the host behind it, is what failed [F10]."""
+    if transfer.sent_at is None and failure is not None:
+        tunnelled = transfer.easy.getinfo(pycurl.HTTP_CONNECTCODE) // 100 == 2
+        return not tunnelled  # once the tunnel stands, what fails in it is the host's
+    if transfer.status == 407:
+        return True
+    return url.startswith("http://") and transfer.status in _GATEWAY_STATUSES

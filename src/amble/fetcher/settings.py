@@ -1,0 +1,130 @@
+"""Every setting of the fetcher: its range, its default and why; what the environment says about proxies.
+
+Durations are seconds. Names follow the options of `CRAWL ... WITH (...)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+from urllib.parse import unquote
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+
+from amble.core.checked import CheckedModel
+
+MIB = 1024 * 1024
+
+# What may stand in a header value that we send: visible ASCII and single spaces between (RFC 9110 5.5).
+_SENDABLE = re.compile(r"[!-~]+(?: [!-~]+)*")
+_PROXY = re.compile(r"(?:http://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})/?")
+
+
+def _sendable(value: str) -> str:
+    if not _SENDABLE.fullmatch(value):
+        raise ValueError("must be visible ASCII without line breaks")
+    return value
+
+
+def _proxy(value: str) -> str:
+    match = _PROXY.fullmatch(value)
+    if match is None or not 0 < int(match[2]) < 65536:
+        raise ValueError("must be written http://host:port, with the user name and password in their own settings")
+    return f"http://{match[1].lower()}:{match[2]}"
+
+
+def _names(value: Any) -> Any:
+    """Names separated by commas or spaces, as environment variables give them."""
+    return tuple(name for name in re.split(r"[\s,]+", value) if name) if isinstance(value, str) else value
+
+
+Timeout = Annotated[float, Field(ge=0.05, le=3_600, allow_inf_nan=False)]
+Sendable = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_sendable)]
+ProxyUrl = Annotated[str, AfterValidator(_proxy)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+
+
+class FetcherSettings(CheckedModel):
+    """How one request is made and how much of an answer is read."""
+
+    user_agent: Sendable = Field(
+        default="amble/0.1", description="product token and contact, such as amble/1.0 (+https://you)"
+    )
+    from_address: Sendable | None = Field(default=None, description="mail address sent as the From header")
+
+    http_timeout: Timeout = Field(default=30.0, description="longest that one request may take, from name to last byte")
+    connect_timeout_s: Timeout = Field(default=10.0, description="longest until a connection stands, TLS included")
+    header_timeout_s: Timeout = Field(default=20.0, description="longest from sending to the end of the headers")
+    min_throughput_bytes_s: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        default=64,
+        description="a body that comes slower than this is given up; 64 lets a slow line live and a drip die",
+    )
+    min_throughput_window_s: Timeout = Field(default=10.0, description="over which the throughput of a body is judged")
+
+    max_response_bytes: Annotated[int, Field(ge=1, le=1024 * MIB)] = Field(
+        default=10 * MIB, description="longest body, decoded or on the wire; a longer one is discarded"
+    )
+    compress: bool = Field(default=True, description="false asks for bodies without compression")
+
+    http_keep_alive: bool = Field(default=True, description="false closes the connection after each answer")
+    http2: bool = Field(default=True, description="HTTP/2 where a TLS server offers it")
+    max_total_connections: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=256,
+        description="most connections open at once; two to three times the requests in flight keeps them warm",
+    )
+
+    http_proxy: ProxyUrl | None = Field(default=None, description="proxy for every request, written http://host:port")
+    http_proxy_username: str | None = Field(default=None, max_length=256, description="user name at the proxy")
+    http_proxy_password: SecretStr | None = Field(default=None, max_length=1024, description="password at the proxy")
+    no_proxy: Names = Field(default=(), description="hosts asked directly: a name covers its subdomains, * covers all")
+
+    ca_file: str | None = Field(
+        default=None, description="PEM file of trusted authorities; none: the system's, else certifi's"
+    )
+
+    dns_timeout_s: Timeout = Field(default=10.0, description="longest that a name may take to resolve")
+    dns_cache_s: Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)] = Field(
+        default=60.0,
+        description="how long an address is remembered; short, since the system does not tell us its lifetime",
+    )
+    dns_threads: Annotated[int, Field(ge=1, le=256)] = Field(default=16, description="most names looked up at once")
+
+    @model_validator(mode="after")
+    def _proxy_has_its_parts(self) -> Self:
+        if self.http_proxy is None and (self.http_proxy_username or self.http_proxy_password):
+            raise ValueError("http_proxy_username and http_proxy_password mean nothing without http_proxy")
+        if self.http_proxy_username is None and self.http_proxy_password is not None:
+            raise ValueError("http_proxy_password means nothing without http_proxy_username")
+        return self
+
+    def proxy_for(self, host: str) -> str | None:
+        """The proxy that a request to this host goes through."""
+        if self.http_proxy is None or any(_covers(name, host) for name in self.no_proxy):
+            return None
+        return self.http_proxy
+
+
+def _covers(name: str, host: str) -> bool:
+    name = name.lower().lstrip(".")
+    return name == "*" or host == name or host.endswith(f".{name}")
+
+
+def proxy_from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The proxy settings that the usual environment variables stand for. libcurl itself never reads them [D7].
+
+    `HTTP_PROXY` in capitals is not read: a CGI server sets it from a request header (httpoxy).
+    """
+    url = next((environ[name] for name in ("http_proxy", "https_proxy", "HTTPS_PROXY") if environ.get(name)), None)
+    if url is None:
+        return {}
+    scheme, _, rest = url.rpartition("://")
+    userinfo, _, place = rest.rpartition("@")
+    found = {"http_proxy": f"{scheme or 'http'}://{place}"}
+    username, colon, password = userinfo.partition(":")
+    if username:
+        found["http_proxy_username"] = unquote(username)
+    if colon:
+        found["http_proxy_password"] = unquote(password)
+    no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY")
+    return {**found, "no_proxy": no_proxy} if no_proxy else found
