@@ -10,7 +10,16 @@ import pytest
 
 from amble.testing.lab.__main__ import main
 from amble.testing.lab.announce import WALL_AT_START, Dialect, Refusal, announce_quota
-from amble.testing.lab.campaign import all_rows, jobs, line, percentile, random_line, random_name, scenario
+from amble.testing.lab.campaign import (
+    RANDOM_TARGETS,
+    all_rows,
+    jobs,
+    line,
+    percentile,
+    random_line,
+    random_name,
+    scenario,
+)
 from amble.testing.lab.controller import Client, Spaced
 from amble.testing.lab.controllers import STRATEGIES
 from amble.testing.lab.limiters import Quota, TokenBucket
@@ -18,6 +27,7 @@ from amble.testing.lab.peers import PEERS
 from amble.testing.lab.randoms import KINDS, random_server
 from amble.testing.lab.scenarios import Row, Scenario, pages_for, served
 from amble.testing.lab.score import Score, goodput, ideal_s, judge, play
+from amble.testing.lab.servers import Noise, Server
 from amble.testing.lab.simulate import Run
 
 KEPT = Score(0.9, 5.0, None, True, 0, 0, 0, 0)
@@ -213,3 +223,17 @@ def test_the_figure_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     arguments = ["--seeds", "1", "--processes", "1", "--group", "caps", "--peer", "heritrix", "--plot", str(target)]
     assert main(arguments) == 0
     assert "<svg" in target.read_text()
+
+
+def test_a_gauge_that_falls_short_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--seeds", "1", "--processes", "1", "--group", "random", "--random", "1", "--strategy", "gauge"]
+    monkeypatch.setitem(RANDOM_TARGETS, "goodput median", 2.0)
+    assert main(arguments) == 1
+    assert "MISSED" in capsys.readouterr().out
+
+
+def test_the_ideal_client_pays_for_noise_too() -> None:
+    noisy = Server(TokenBucket(5.0, 5.0), Random(1), noise=Noise(share=0.5))
+    assert noisy.ideal_s(100) == pytest.approx(40.0)

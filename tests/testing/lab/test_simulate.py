@@ -179,3 +179,8 @@ def test_recovery(story: str, rate_before: float, adapts_at: float, rate_after: 
 def test_a_client_that_keeps_being_refused_has_not_recovered() -> None:
     trace = [(100.0 + n / 10.0, "ok" if n % 2 else "refused") for n in range(1000)]
     assert recovery_s(trace, 100.0, 5.0) == math.inf
+
+
+def test_no_more_requests_are_under_way_than_pages_are_left() -> None:
+    run = simulate(Spaced(Client(), Random(1)), site(Unlimited()), 100)
+    assert run.sent == 100

@@ -43,6 +43,12 @@ def _window(dice: Random, rate: float) -> Callable[[Random], Limiter]:
     return lambda random: FixedWindow(rate, window_s, random.uniform(0.0, window_s))
 
 
+def _announced(dice: Random, rate: float) -> Callable[[Random], Limiter]:
+    """A window whose quota is announced: the fields count whole seconds, so nobody announces a window of a few."""
+    window_s = max(10.0, _window_s(dice, rate))
+    return lambda random: FixedWindow(rate, window_s, random.uniform(0.0, window_s))
+
+
 def _window_s(dice: Random, rate: float) -> float:
     """A window that holds a few requests at least."""
     return dice.choice([w for w in (1.0, 5.0, 10.0, 30.0, 60.0) if w * rate >= 4.0] or [60.0])
@@ -84,7 +90,7 @@ _LIMITERS = {
     "window": _window,
     "sliding": _sliding,
     "gcra": _gcra,
-    "headers": _window,
+    "headers": _announced,
     "shared": _shared,
     "leaky": _leaky,
     "changing": _changing,
