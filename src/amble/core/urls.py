@@ -42,10 +42,14 @@ class Url(NamedTuple):
 def parse(text: str, base: str | None = None) -> Url | None:
     """The WHATWG reading of `text`, resolved against `base`; None where the standard says failure."""
     try:
-        url = ada_url.URL(_scalar(text), None if base is None else _scalar(base))
+        if base is None:
+            return Url._make(
+                ada_url.parse_url(_scalar(text), Url._fields).values()
+            )  # a third of the time of a URL object
+        url = ada_url.URL(_scalar(text), _scalar(base))
     except ValueError:
         return None
-    return Url(*(getattr(url, name) for name in Url._fields))
+    return Url._make(getattr(url, name) for name in Url._fields)
 
 
 def _scalar(text: str) -> str:
@@ -103,7 +107,7 @@ def origin_of(url: str) -> str:
     """Scheme, host and port (unless default) of an http(s) URL: the scope of a robots.txt (RFC 9309 2.3)."""
     origin = _origin_of(url)
     if isinstance(origin, Refusal):
-        raise BadUrl(f"{_shown(url)} is no http(s) URL: {origin.value}", hint="write it as https://example.com/path")
+        raise BadUrl(f"{shown(url)} is no http(s) URL: {origin.value}", hint="write it as https://example.com/path")
     return origin.url
 
 
@@ -236,7 +240,7 @@ def domain_of(url_or_host: str) -> str:
     else:
         origin = _origin_of_bare(url_or_host)
     if isinstance(origin, Refusal):
-        reason = f"{_shown(url_or_host)} names no domain: {_WHY_NO_DOMAIN[origin]}"
+        reason = f"{shown(url_or_host)} names no domain: {_WHY_NO_DOMAIN[origin]}"
         raise BadDomain(reason, hint=_domain_hint(url_or_host))
     return origin.domain
 
@@ -258,7 +262,7 @@ def _domain_hint(text: str) -> str:
     return "write a host name such as example.com, a host:port, or a full http(s) URL"
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Text of unknown origin, escaped and shortened to stand in a message, without a password [C4]."""
     text = _USERINFO.sub("//", text)
     return ascii(text) if len(text) <= 80 else f"{text[:80]!a}..."
