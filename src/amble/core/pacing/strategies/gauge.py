@@ -138,7 +138,8 @@ class Gauge(Strategy):
         return pause_s
 
     def on_refused(self, block: Block, now: float) -> float:
-        return min(2 * block.pause_s, LONGEST_PAUSE_S)
+        factor = 2.0 if block.failed_probes < 3 else 2.5
+        return min(factor * block.pause_s, LONGEST_PAUSE_S)
 
     def on_close(self, block: Block, probe: Permit, now: float) -> None:
         release_at = block.last_at if block.release_at is None else block.release_at

@@ -15,7 +15,8 @@ AGREE = 1.5  # spans whose rates differ by less than this factor are averaged
 FEW = 6  # fewer accepted requests than this measure nothing by themselves
 SPANS_KEPT = 4
 LEAN_FIRST, LEAN_LEAST, LEAN_MOST = 0.9, 0.5, 0.96
-LONELY, LONELY_SHARE = 30, 0.93
+LONELY, LONELY_SHARE = 30, 0.96
+SHORTEST_STEP_S, STEP_SHARE = 2.0, 0.25
 LEAN_HOLD = 6  # blocks for which a lean that failed is not tried again
 PENALTY_QUIET = 15  # after a penalty, no probing for so many times its length
 
@@ -141,18 +142,22 @@ class Track:
             return self.limit * (1 - MARGIN + 2 * MARGIN * self.pages / self.period)
         if now - self._cycle_at <= 3:
             return rate
-        if self.pages - self._step_pages >= 10 and now - self._step_at >= 2:
+        if self.pages - self._step_pages >= 10 and now - self._step_at >= self._step_s():
             self.beyond = True
             self._step_pages, self._step_at = self.pages, now
             rate *= self._growth
             self._growth = min(1.25, 1.02 * self._growth + 0.005)
         return rate
 
+    def _step_s(self) -> float:
+        """Long blocks mean a long window: it shows that a step was too far only when it is used up, so go slowly."""
+        return max(SHORTEST_STEP_S, STEP_SHARE * min(self._blocks_s)) if len(self._blocks_s) == 2 else SHORTEST_STEP_S
+
     def expected_block_s(self, now: float) -> float:
         """How long this site's blocks last at least, once two are known."""
         if len(self._blocks_s) < 2:
             return 0.0
-        return min(self._blocks_s) * (1.05 if now < self._quiet_until else 0.4)
+        return min(self._blocks_s) * (1.05 if now < self._quiet_until else 0.5)
 
     def save(self) -> dict[str, float]:
         numbers = {"limit": self.limit, "confirmed": float(self.confirmed)}
@@ -184,7 +189,12 @@ class Track:
         if leaning > estimate and evidence.blocked_s <= 0.06 * evidence.span_s and (self._lean_hold <= 0 or rising):
             self._leaned_on = estimate
             estimate = min(leaning, (2.0 if rising else 1.25) * estimate)
-        if narrow and evidence.blocked_s == 0 and not evidence.failed_probes and evidence.accepted >= LONELY:
+        if (
+            rate <= 1.05 * was
+            and evidence.blocked_s == 0
+            and not evidence.failed_probes
+            and evidence.accepted >= LONELY
+        ):
             estimate = max(estimate, LONELY_SHARE * rate)
         limit = min(estimate, 0.97 * rate)
         if self.confirmed and not narrow and 0.93 * was <= limit < was:
@@ -247,7 +257,7 @@ class Track:
             self.period = SHORT_PERIOD
 
     def _longest_period(self) -> int:
-        return int(min(max(120 * self.limit, 200), 1000))
+        return int(min(max(90 * self.limit, 180), 1000))
 
     def _remember(self, evidence: Evidence, measured: float) -> None:
         self._blocks_s = (*self._blocks_s, evidence.blocked_s)[-2:]
