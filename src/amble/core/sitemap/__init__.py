@@ -1,0 +1,42 @@
+"""What a sitemap says: bytes to entries, which sitemaps of a site to read next, which pages have gone stale. Pure.
+
+read.py      bytes, in one piece or many, to entries and a verdict
+  unpack.py    gzip by its magic bytes, bounded
+  charset.py   byte order mark, XML declaration, WHATWG labels
+  xml.py       urlset and sitemapindex, RSS and Atom, on expat
+  text.py      one URL per line
+  collect.py   raw fields to entries: the URL gate, duplicates, the cap
+  dates.py     W3C and RFC 822 dates
+walk.py      from robots.txt through indexes to every sitemap, once each, within limits
+stale.py     whether a page read before is worth reading again
+"""
+
+from amble.core.sitemap.document import (
+    ChangeFreq,
+    Drop,
+    Invalid,
+    ReadLimits,
+    SitemapDocument,
+    SitemapEntry,
+    SitemapKind,
+)
+from amble.core.sitemap.read import SitemapReader, read_sitemap
+from amble.core.sitemap.stale import Staleness, is_stale, staleness
+from amble.core.sitemap.walk import SitemapWalk, WalkLimits
+
+__all__ = [
+    "ChangeFreq",
+    "Drop",
+    "Invalid",
+    "ReadLimits",
+    "SitemapDocument",
+    "SitemapEntry",
+    "SitemapKind",
+    "SitemapReader",
+    "SitemapWalk",
+    "Staleness",
+    "WalkLimits",
+    "is_stale",
+    "read_sitemap",
+    "staleness",
+]

@@ -1,0 +1,97 @@
+"""What reading a sitemap gives: entries, and a verdict on the document they came from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from amble.core.urls import Refusal
+
+
+class SitemapKind(StrEnum):
+    """Which of the accepted forms a document has."""
+
+    URLSET = "urlset"
+    INDEX = "index"  # its entries are sitemaps, not pages
+    RSS = "rss"
+    ATOM = "atom"
+    TEXT = "text"
+
+
+class ChangeFreq(StrEnum):
+    """How often the site expects a page to change (sitemaps.org, `changefreq`)."""
+
+    ALWAYS = "always"
+    HOURLY = "hourly"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+    YEARLY = "yearly"
+    NEVER = "never"
+
+
+class SitemapEntry(NamedTuple):
+    """One URL a sitemap lists, normalised, with whatever it validly says about it."""
+
+    url: str
+    lastmod: datetime | None = None  # aware, UTC
+    changefreq: ChangeFreq | None = None
+    priority: float | None = None  # 0 to 1
+
+
+class Invalid(StrEnum):
+    """Why a body is no sitemap at all. The crawl goes on without it."""
+
+    EMPTY = "empty"
+    HTML = "html"  # a page where a sitemap should be: an error page, a login
+    DOCTYPE = "doctype"  # a document type may define entities, so it is refused unread
+    NOT_XML = "not_xml"
+    UNKNOWN_ROOT = "unknown_root"
+    NO_URLS = "no_urls"  # text without one line that is a URL
+    BAD_GZIP = "bad_gzip"
+    NESTED_GZIP = "nested_gzip"
+    ARCHIVE = "archive"
+    BINARY = "binary"
+
+
+class Drop(StrEnum):
+    """Why an entry was not taken, besides the refusals of the URL gate (`amble.core.urls.Refusal`)."""
+
+    NO_URL = "no_url"  # an entry without a location
+    DUPLICATE = "duplicate"
+    OTHER_SITE = "other_site"  # a sitemap speaks for its own site only
+    TOO_MANY_URLS = "too_many_urls"
+    TOO_MANY_SITEMAPS = "too_many_sitemaps"
+    TOO_DEEP = "too_deep"
+    TOO_MANY_BYTES = "too_many_bytes"
+
+
+DropReason = Drop | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How much of one sitemap is read. The defaults are the protocol's own limits (sitemaps.org)."""
+
+    entry_count_max: int = 50_000
+    body_bytes_max: int = 50 * 1024 * 1024  # decoded
+    allow_doctype: bool = False  # RSS 0.91 carries one; entities stay unread either way
+
+
+@dataclass(frozen=True, slots=True)
+class SitemapDocument:
+    """One sitemap, read. `invalid` means nothing could be taken; `broken` and `truncated` mean not everything."""
+
+    url: str
+    kind: SitemapKind | None = None
+    entries: tuple[SitemapEntry, ...] = ()
+    truncated: bool = False  # a limit of ours cut it
+    invalid: Invalid | None = None
+    broken: str | None = None  # where the document itself broke off; what came before is kept
+    namespace: str | None = None  # of the root element, as written; any is accepted
+    body_bytes: int = 0  # decoded bytes read
+    dropped: Mapping[DropReason, int] = field(default_factory=lambda: MappingProxyType({}))

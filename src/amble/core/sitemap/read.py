@@ -1,0 +1,181 @@
+"""Whether a body is a sitemap, and what it lists. Takes it whole or as it arrives. Pure."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from types import MappingProxyType
+
+from amble.core.sitemap.charset import decoder_for
+from amble.core.sitemap.collect import Collector, Full
+from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, SitemapEntry, SitemapKind
+from amble.core.sitemap.text import TextBody
+from amble.core.sitemap.unpack import GZIP_MAGIC, Unpacker
+from amble.core.sitemap.xml import XmlBody
+
+_HEAD_BYTES = 2048  # enough to tell what a body is
+_PIECE_CHARS = 64 * 1024  # a parser is fed in pieces of about this size, however small the ones that arrive [A5]
+_JUNK_CHARS_MAX = 1024  # warnings and comments that a broken generator may print before its XML declaration
+_SPACE = " \t\r\n\ufeff"
+
+_HTML = re.compile(r"(?:<!--.{0,1000}?-->\s*)*<(?:!doctype\s+html|html|head|body|script|title|meta)\b", re.I | re.S)
+_XML_DECLARATION = re.compile(r"<\?xml\s[^>]{0,500}?\?>\s*", re.S)
+_ARCHIVES = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0<", b"<\0")
+
+DEFAULT_LIMITS = ReadLimits()
+
+
+def read_sitemap(body: bytes, url: str, limits: ReadLimits = DEFAULT_LIMITS) -> SitemapDocument:
+    """Everything that `body`, fetched from `url` (after redirects), lists. Never raises for what the body holds."""
+    reader = SitemapReader(url, limits)
+    entries = reader.feed(body)
+    entries += reader.close()
+    return reader.document(entries)
+
+
+class SitemapReader:
+    """The same in pieces: feed what arrives, take the entries it completes, close, ask for the document.
+
+    Memory stays flat: a piece is unpacked, decoded, read and let go; only the URLs already seen are kept.
+    """
+
+    def __init__(self, url: str, limits: ReadLimits = DEFAULT_LIMITS) -> None:
+        self.url = url
+        self.finished = False  # nothing more will be read: stop fetching
+        self._limits = limits
+        self._collector = Collector(url, limits)
+        self._unpacker = Unpacker()
+        self._head = b""
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._waiting: list[str] = []
+        self._waiting_chars = 0
+        self._body: XmlBody | TextBody | None = None
+        self._body_bytes = 0
+        self._truncated = False
+        self._invalid: Invalid | None = None
+
+    @property
+    def kind(self) -> SitemapKind | None:
+        """The form of the document, known once its beginning has been read."""
+        return self._body.kind if self._body is not None else None
+
+    def feed(self, data: bytes) -> list[SitemapEntry]:
+        """Read on and return the entries that it completed."""
+        for piece in self._unpacker.feed(data):
+            if self.finished:
+                break
+            self._take(piece)
+        return self._collector.take()
+
+    def close(self) -> list[SitemapEntry]:
+        """The body has ended. Returns the last entries."""
+        if not self.finished:
+            for piece in self._unpacker.close():
+                self._take(piece)
+        if not self.finished:
+            self._end(complete=self._unpacker.broken is None)
+        return self._collector.take()
+
+    def document(self, entries: list[SitemapEntry]) -> SitemapDocument:
+        """The verdict, with those entries that the caller still holds."""
+        body = self._body
+        invalid = self._invalid or (body.invalid if body else None)
+        return SitemapDocument(
+            url=self.url,
+            kind=None if invalid else self.kind,
+            entries=() if invalid else tuple(entries),
+            truncated=self._truncated,
+            invalid=invalid,
+            broken=self._unpacker.broken or (body.broken if body else None),
+            namespace=body.namespace if body else None,
+            body_bytes=self._body_bytes,
+            dropped=MappingProxyType(dict(self._collector.dropped)),
+        )
+
+    # --- Bytes -----------------------------------------------------------------------------------------------------
+
+    def _take(self, piece: bytes) -> None:
+        room = self._limits.body_bytes_max - self._body_bytes
+        if len(piece) > room:
+            piece, self._truncated = piece[:room], True
+        self._body_bytes += len(piece)
+        if self._decoder is None:
+            self._head += piece
+            if len(self._head) >= _HEAD_BYTES:
+                self._begin()
+        else:
+            self._read(self._decoder.decode(piece))
+        if self._truncated and not self.finished:
+            self._end(complete=False)
+
+    def _begin(self) -> None:
+        """The head is there: find out what bytes these are."""
+        head, self._head = self._head, b""
+        self._invalid = _not_text(head)
+        if self._invalid is not None:
+            self.finished = True
+            return
+        self._decoder, mark_bytes = decoder_for(head)
+        self._read(self._decoder.decode(head[mark_bytes:]))
+
+    def _end(self, *, complete: bool) -> None:
+        if self._decoder is None:
+            self._begin()
+        if self._decoder is not None:
+            self._read(self._decoder.decode(b"", final=True), flush=True)
+        if self.finished:
+            return
+        self.finished = True
+        if self._body is None:
+            self._invalid = Invalid.BAD_GZIP if self._unpacker.broken else Invalid.EMPTY
+            return
+        try:
+            self._body.close(complete=complete)
+        except Full:
+            self._truncated = True
+
+    # --- Characters ------------------------------------------------------------------------------------------------
+
+    def _read(self, text: str, *, flush: bool = False) -> None:
+        self._waiting.append(text)
+        self._waiting_chars += len(text)
+        if self.finished or (self._waiting_chars < _PIECE_CHARS and not flush):
+            return
+        text = "".join(self._waiting)
+        self._waiting, self._waiting_chars = [], 0
+        if self._body is None:
+            text = self._choose_body(text.lstrip(_SPACE))
+        if self._body is None or not text:
+            return
+        try:
+            self.finished = not self._body.feed(text)
+        except Full:
+            self._truncated = self.finished = True
+
+    def _choose_body(self, text: str) -> str:
+        """Decide by the first characters what reads this, and return the text from where it should start."""
+        if not text:
+            return text
+        declared_at = text.find("<?xml", 0, _JUNK_CHARS_MAX)
+        if declared_at >= 0 and not _HTML.match(text):
+            # The declaration goes too: its encoding has been obeyed, and a misspelt one is no reason to stop.
+            text = _XML_DECLARATION.sub("", text[declared_at:], count=1).lstrip(_SPACE)
+        if _HTML.match(text):
+            self._invalid, self.finished = Invalid.HTML, True
+        elif text.startswith("<"):
+            self._body = XmlBody(self._collector, allow_doctype=self._limits.allow_doctype)
+        else:
+            self._body = TextBody(self._collector)
+        return text
+
+
+def _not_text(head: bytes) -> Invalid | None:
+    """Why bytes that begin like this, already unpacked once, are not worth reading as text."""
+    if head.startswith(GZIP_MAGIC):
+        return Invalid.NESTED_GZIP
+    if head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
+        return Invalid.ARCHIVE
+    if b"\0" in head and not head.startswith(_UTF16) and not head.lstrip().startswith(b"<"):
+        return Invalid.BINARY
+    return None
