@@ -107,14 +107,15 @@ class BrotliDecoder:
         self.complete = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        while not self.complete:
-            piece = self._decoder.process(data, output_buffer_limit=STEP_BYTES)
-            if piece:
-                yield piece
+        if self.complete:
+            raise BodyFault("data behind the end of a brotli body")
+        # Once all input is taken there may still be output: ask until nothing comes.
+        while piece := self._decoder.process(data, output_buffer_limit=STEP_BYTES):
+            yield piece
             data = b""
-            self.complete = self._decoder.is_finished()
-            if self._decoder.can_accept_more_data():
-                return
+            if self._decoder.is_finished():
+                break
+        self.complete = self._decoder.is_finished()
 
 
 class ZstdDecoder:

@@ -6,6 +6,7 @@ Every callback may end the transfer; it then leaves the reason in `stopped`, sin
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from typing import NamedTuple
 
@@ -46,11 +47,19 @@ class Route(NamedTuple):
     proxy: str | None = None
 
 
-class _HandedOver(socket.socket):
-    """A socket that pycurl duplicates and drops: the copy we made it from closes without complaint."""
+class _Lent:
+    """A descriptor for pycurl, which makes a copy of it and drops ours."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        return self._fd
 
     def __del__(self) -> None:
-        self.close()
+        os.close(self._fd)
 
 
 class Transfer:
@@ -172,13 +181,13 @@ class Transfer:
 
     # --- Connecting ------------------------------------------------------------------------------------------------
 
-    def _on_open_socket(self, _purpose: int, wanted: pycurl.CurlSockAddr) -> socket.socket | int:
+    def _on_open_socket(self, _purpose: int, wanted: pycurl.CurlSockAddr) -> _Lent | int:
         """libcurl is about to connect. The last word on addresses, whatever was decided before [D5]."""
         if not self._pin.allows(wanted.addr[0]):
             self.stop(Failure.ADDRESS_FORBIDDEN, f"{wanted.addr[0]} was not among the checked addresses")
             return int(pycurl.SOCKET_BAD)
         try:
-            return _HandedOver(wanted.family, wanted.socktype, wanted.protocol)
+            return _Lent(socket.socket(wanted.family, wanted.socktype, wanted.protocol).detach())
         except OSError as refused:
             name = errno.errorcode.get(refused.errno or 0, "error")
             self.stop(Failure.NETWORK_CONNECTION_REFUSED, f"no socket: {name}", local_fault=True)

@@ -69,13 +69,19 @@ class Blame(NamedTuple):
 def blame(code: int, message: str, os_errno: int) -> Blame:
     """What one libcurl error says."""
     detail = clean_detail(_PIN.sub("", message)) or clean_detail(pycurl.easy_strerror(code))
-    if code in _OURS or os_errno in EXHAUSTED:
+    if code in _OURS or os_errno in EXHAUSTED or _got_no_socket(code, message, os_errno):
         return Blame(_BY_CODE.get(code, Failure.NETWORK_CONNECTION_REFUSED), detail, local_fault=True)
     if code == pycurl.E_RECV_ERROR and _BAD_CHUNK.search(message):
         return Blame(Failure.NETWORK_PROTOCOL_ERROR, detail)
     if code in (pycurl.E_COULDNT_CONNECT, pycurl.E_SSL_CONNECT_ERROR) and os_errno in _BY_ERRNO:
         return Blame(_BY_ERRNO[os_errno], detail)
     return Blame(_BY_CODE.get(code, Failure.NETWORK_PROTOCOL_ERROR), detail)
+
+
+def _got_no_socket(code: int, message: str, os_errno: int) -> bool:
+    """Whether connecting failed before it was tried: pycurl duplicates the socket it is given, and does not say when
+    there was no descriptor left for the copy. The network's own refusals carry an errno."""
+    return code == pycurl.E_COULDNT_CONNECT and os_errno == 0 and "Could not connect" in message
 
 
 def clean_detail(text: str) -> str:
