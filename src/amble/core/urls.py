@@ -70,6 +70,16 @@ class Refusal(Enum):
     NOT_HTTP = "not_http"
     BAD_HOST = "bad_host"
 
+    @property
+    def why(self) -> str:
+        """The reason, to be told to somebody who typed the text."""
+        return {
+            Refusal.TOO_LONG: "it is too long",
+            Refusal.NOT_A_URL: "it is neither a host nor a URL",
+            Refusal.NOT_HTTP: "only http and https are crawled",
+            Refusal.BAD_HOST: "no such host or port can be connected to",
+        }[self]
+
 
 def normalize(text: str, base: str | None = None, *, chars_max: int = URL_CHARS_MAX) -> str | Refusal:
     """The one spelling of an http(s) URL: no fragment, userinfo or default port, the case of the path kept [C3, C4].
@@ -107,7 +117,7 @@ def origin_of(url: str) -> str:
     """Scheme, host and port (unless default) of an http(s) URL: the scope of a robots.txt (RFC 9309 2.3)."""
     origin = _origin_of(url)
     if isinstance(origin, Refusal):
-        raise BadUrl(f"{shown(url)} is no http(s) URL: {origin.value}", hint="write it as https://example.com/path")
+        raise BadUrl(f"{shown(url)} has no origin: {origin.why}", hint="write it as https://example.com/path")
     return origin.url
 
 
@@ -219,12 +229,6 @@ _HAS_SCHEME = re.compile(r"[\x00-\x20]*https?:(?![0-9]{1,5}\Z)|[^/]*://", re.IGN
 _HOST_AND_PORT = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::0*([0-9]{1,5}))?")
 _MORE_THAN_A_HOST = re.compile(r"[\x00-\x20\x7f/\\?#@]")
 _USERINFO = re.compile(r"//[^/?#\\]*@")
-_WHY_NO_DOMAIN = {
-    Refusal.TOO_LONG: "it is too long",
-    Refusal.NOT_A_URL: "it is neither a host nor a URL",
-    Refusal.NOT_HTTP: "only http and https URLs have one",
-    Refusal.BAD_HOST: f"a host has up to {HOST_CHARS_MAX} characters, its labels 1 to {LABEL_CHARS_MAX}, no port is 0",
-}
 
 
 def domain_of(url_or_host: str) -> str:
@@ -240,7 +244,7 @@ def domain_of(url_or_host: str) -> str:
     else:
         origin = _origin_of_bare(url_or_host)
     if isinstance(origin, Refusal):
-        reason = f"{shown(url_or_host)} names no domain: {_WHY_NO_DOMAIN[origin]}"
+        reason = f"{shown(url_or_host)} names no domain: {origin.why}"
         raise BadDomain(reason, hint=_domain_hint(url_or_host))
     return origin.domain
 
@@ -257,7 +261,7 @@ def _origin_of_bare(text: str) -> _Origin | Refusal:
 
 
 def _domain_hint(text: str) -> str:
-    if text.count(":") > 1 and not text.startswith("["):
+    if text.count(":") > 1 and "[" not in text and "/" not in text:
         return "write an IPv6 address in brackets: [::1] or [::1]:8080"
     return "write a host name such as example.com, a host:port, or a full http(s) URL"
 

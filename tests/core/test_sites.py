@@ -1,0 +1,64 @@
+"""Which site a domain belongs to, and what it is paced under."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from amble.core.sites import PaceBy, pace_key, registrable_domain, site_of
+from amble.core.urls import domain_of
+from amble.errors import BadDomain
+from tests.conformance import conformance
+
+SITES = [
+    # domain                           site
+    ("example.com", "example.com"),
+    ("www.example.com", "example.com"),
+    ("a.b.example.co.uk", "example.co.uk"),
+    ("a.b.example.co.uk:8080", "example.co.uk"),
+    ("alice.github.io", "alice.github.io"),  # a suffix below which strangers register
+    ("b.alice.github.io", "alice.github.io"),
+    ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+    ("co.uk", "co.uk"),
+    ("localhost", "localhost"),
+    ("localhost:8000", "localhost"),
+    ("127.0.0.1", "127.0.0.1"),
+    ("127.0.0.1:8000", "127.0.0.1"),
+    ("[::1]", "[::1]"),
+    ("[::1]:8000", "[::1]"),
+]
+
+
+@pytest.mark.parametrize(("domain", "site"), SITES)
+def test_the_site_of_a_domain(domain: str, site: str) -> None:
+    assert site_of(domain) == site
+
+
+@pytest.mark.parametrize(
+    ("url", "by", "key"),
+    [
+        ("https://a.example.com/x", "host", "a.example.com"),
+        ("https://A.example.com:8080/x", "host", "a.example.com:8080"),
+        ("https://a.example.com/x", "site", "example.com"),
+        ("https://b.example.com:8080/x", "site", "example.com"),
+        ("http://10.1.2.3/x", "site", "10.1.2.3"),
+    ],
+)
+def test_a_url_is_paced_by_host_or_by_site(url: str, by: PaceBy, key: str) -> None:
+    assert pace_key(url, by) == key
+
+
+def test_registrable_domains_are_those_of_the_public_suffix_list() -> None:
+    text = conformance("url/test_psl.txt").read_text()
+    rows = re.findall(r"^checkPublicSuffix\((null|'[^']*'), (null|'[^']*')\);", text, re.MULTILINE)
+    assert len(rows) > 70
+    for written, expected in rows:
+        assert registered(written) == (None if expected == "null" else domain_of(expected.strip("'"))), written
+
+
+def registered(written: str) -> str | None:
+    try:
+        return registrable_domain(domain_of(written.strip("'"))) if written != "null" else None
+    except BadDomain:
+        return None  # `.com` names no domain, so nothing is registered under it
