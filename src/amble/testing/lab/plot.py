@@ -10,7 +10,7 @@ import matplotlib
 
 from amble.testing.lab.campaign import Report
 
-COLUMNS = 4
+COLUMNS = 5
 DOT, MEAN, QUIET = "#4c78a8", "#d1495b", "#9a9a9a"
 REJECTS_SHOWN_MAX = 200_000
 
@@ -18,21 +18,22 @@ REJECTS_SHOWN_MAX = 200_000
 def draw(reports: Sequence[Report], path: Path) -> None:
     """Write the figure; the ending of the path (.png, .svg) names the format."""
     matplotlib.use("agg")
-    matplotlib.rcParams["svg.hashsalt"] = "amble"  # the same numbers give the same file
+    # The same numbers give the same file, with text that stays text.
+    matplotlib.rcParams.update({"svg.hashsalt": "amble", "svg.fonttype": "none"})
     from matplotlib import pyplot
 
     height = -(-len(reports) // COLUMNS)
     figure, grid = pyplot.subplots(
-        height, COLUMNS, figsize=(2.7 * COLUMNS, 2.5 * height + 0.7), sharex=True, sharey=True, squeeze=False
+        height, COLUMNS, figsize=(2.4 * COLUMNS, 2.5 * height + 0.7), sharex=True, sharey=True, squeeze=False
     )
     panels = list(grid.flat)
     for panel, one in zip(panels, reports, strict=False):
         _panel(panel, one)
     for panel in panels[len(reports) :]:
         panel.set_visible(False)
-    figure.suptitle("Goodput against a client that knows the limit, and rejects per 1000 pages", fontsize=11)
+    figure.suptitle("Each dot a kind of server; the diamond, and the title, mean goodput / median rejects", fontsize=11)
     figure.supxlabel("rejects per 1000 pages (log) - fewer is politer", fontsize=9)
-    figure.supylabel("goodput / ideal - more is faster", fontsize=9)
+    figure.supylabel("goodput / ideal client - more is faster", fontsize=9)
     figure.tight_layout()
     metadata = {"Date": None} if path.suffix == ".svg" else None
     figure.savefig(path, dpi=150, metadata=metadata)
