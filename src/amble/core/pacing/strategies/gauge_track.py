@@ -16,6 +16,8 @@ FEW = 6  # fewer accepted requests than this measure nothing by themselves
 SPANS_KEPT = 4
 LEAN_FIRST, LEAN_LEAST, LEAN_MOST = 0.9, 0.5, 0.96
 LONELY, LONELY_SHARE = 30, 0.96
+ROUNDED_UP_S = 1.5
+SAME_LENGTH_S = 0.3  # two directed blocks this equal are of one fixed length
 SHORTEST_STEP_S, STEP_SHARE = 2.0, 0.25
 LEAN_HOLD = 6  # blocks for which a lean that failed is not tried again
 PENALTY_QUIET = 15  # after a penalty, no probing for so many times its length
@@ -30,6 +32,15 @@ class Evidence(NamedTuple):
     rate: float  # our rate when it opened
     failed_probes: int
     directed: bool  # the server said how long
+
+    @property
+    def lonely(self) -> bool:
+        """One refusal after a long quiet run, over at once: jitter rather than exhaustion.
+
+        A Retry-After of a second is what rounding up leaves of no wait at all.
+        """
+        rounding_s = ROUNDED_UP_S if self.directed else 0.0
+        return self.accepted >= LONELY and not self.failed_probes and self.blocked_s <= rounding_s
 
 
 class Track:
@@ -103,7 +114,7 @@ class Track:
         narrow = self.rate_low >= 0.75 * evidence.rate
         self._judge_lean(evidence, measured)
         self.reason = "limit measured"
-        penalised = self._penalty(evidence, measured, now)
+        penalised = self._penalty(evidence, measured, narrow, now)
         if penalised is not None:
             self.limit, self.reason = penalised, "penalty box: no probing for a while"
             self.period = self._longest_period()
@@ -189,12 +200,7 @@ class Track:
         if leaning > estimate and evidence.blocked_s <= 0.06 * evidence.span_s and (self._lean_hold <= 0 or rising):
             self._leaned_on = estimate
             estimate = min(leaning, (2.0 if rising else 1.25) * estimate)
-        if (
-            rate <= 1.05 * was
-            and evidence.blocked_s == 0
-            and not evidence.failed_probes
-            and evidence.accepted >= LONELY
-        ):
+        if rate <= 1.05 * was and evidence.lonely:
             estimate = max(estimate, LONELY_SHARE * rate)
         limit = min(estimate, 0.97 * rate)
         if self.confirmed and not narrow and 0.93 * was <= limit < was:
@@ -230,7 +236,7 @@ class Track:
             total, time_s, agreeing = total + accepted, time_s + span_s, agreeing + 1
         return total, total / time_s, agreeing
 
-    def _penalty(self, evidence: Evidence, measured: float, now: float) -> float | None:
+    def _penalty(self, evidence: Evidence, measured: float, narrow: bool, now: float) -> float | None:
         """A long block after a rate that was fine is a punishment, not a measure of the limit."""
         blocked_s = evidence.blocked_s
         if blocked_s < LONG_BLOCK_S:
@@ -238,7 +244,10 @@ class Track:
         flowing_s = evidence.span_s - blocked_s - (self._gap_s if self._gap_s >= LONG_BLOCK_S else 0.0)
         limit = None
         outside = evidence.accepted / flowing_s if flowing_s > 0 else math.inf
-        if 0.5 * self.limit <= outside <= 1.15 * self.limit and measured < 0.65 * outside:
+        if evidence.directed and self._blocks_s and abs(blocked_s - self._blocks_s[-1]) <= SAME_LENGTH_S:
+            # The rest of a window varies, a punishment does not: how long it lasts says nothing about the limit.
+            limit = 0.85 * (outside if narrow else 0.8 * evidence.rate)
+        elif 0.5 * self.limit <= outside <= 1.15 * self.limit and measured < 0.65 * outside:
             limit = 0.85 * min(self.limit, outside)
         elif self._long_rate is not None and measured < 0.5 * evidence.rate:
             ratio = measured / self._long_rate if self._long_rate else math.inf
