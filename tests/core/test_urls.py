@@ -234,6 +234,31 @@ def test_parse_and_join_agree_on_the_origin(base: str, href: str) -> None:
     assert origin_of(url) == f"{parts.protocol}//{parts.host}"
 
 
+LEGACY = [
+    # encoding       link                       URL
+    ("utf-8", "?é", "?%C3%A9"),
+    ("utf-16-le", "?é", "?%C3%A9"),
+    ("cp1252", "?a=é#é", "?a=%E9"),
+    ("cp1252", "/é?é", "/%C3%A9?%E9"),
+    ("cp1252", "?\u2212", "?%26%238722%3B"),
+    ("cp1252", "?\ud800", "?%26%2365533%3B"),
+    ("cp1251", "?q=Ж", "?q=%C6"),
+    ("shift_jis", "?q=日", "?q=%93%FA"),
+    ("iso2022_jp", "?q=日", "?q=%1B$BF|%1B(B"),
+    ("gb18030", "?q=日'", "?q=%C8%D5%27"),
+]
+
+
+@pytest.mark.parametrize(("encoding", "href", "rest"), LEGACY)
+def test_a_query_is_written_in_the_encoding_of_its_page(encoding: str, href: str, rest: str) -> None:
+    assert Base.at("https://example.com/", encoding).join(href) == "https://example.com/" + rest.removeprefix("/")
+
+
+def test_an_unknown_encoding_is_our_own_mistake() -> None:
+    with pytest.raises(LookupError):
+        Base.at("https://example.com/", "klingon")
+
+
 def test_a_base_names_its_parts() -> None:
     assert Base.at(PAGE) == Base(PAGE, "https://example.com", "https://example.com/a/b/")
     assert Base.at("http://a.test:81/?x/y").directory == "http://a.test:81/"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import ada_url
 
+from amble.core.queries import legacy_encoding, with_query_in
 from amble.errors import BadDomain, BadUrl
 
 URL_CHARS_MAX = 8192
@@ -181,16 +182,19 @@ class Base:
     url: str
     origin: str
     directory: str
+    legacy_encoding: str | None = None
 
     @classmethod
-    def at(cls, url: str) -> Base:
-        """The base at a URL that has passed the gate."""
-        return cls(url, origin_of(url), url[: url.partition("?")[0].rindex("/") + 1])
+    def at(cls, url: str, encoding: str = "utf-8") -> Base:
+        """The base at a URL that has passed the gate, for a page in this encoding (a Python codec's name)."""
+        return cls(url, origin_of(url), url[: url.partition("?")[0].rindex("/") + 1], legacy_encoding(encoding))
 
     def join(self, href: str) -> str | Refusal:
-        """The URL a link leads to: exactly `normalize(href, self.url)`, sooner."""
+        """The URL a link leads to: exactly `normalize(href, self.url)` on a UTF-8 page, sooner."""
         if len(href) > URL_CHARS_MAX:
             return Refusal.TOO_LONG
+        if self.legacy_encoding is not None and not href.isascii():
+            href = with_query_in(self.legacy_encoding, _scalar(href))
         if not href or href[0] == "#":
             return self.url
         start, rest = self.origin, href
@@ -219,7 +223,7 @@ def _base(url: str) -> Base:
 
 
 def join(base: str, href: str) -> str | Refusal:
-    """The URL that `href` means on the page or `<base>` at `base`, a URL that has passed the gate."""
+    """The URL that `href` means on the UTF-8 page or `<base>` at `base`, a URL that has passed the gate."""
     return _base(base).join(href)
 
 
