@@ -83,6 +83,9 @@ ADDRESSES = [
     ("2002:808:808::1", Reach.PUBLIC),
     ("2606:4700::5efe:10.0.0.1", Reach.PRIVATE),  # ISATAP
     ("2606:4700::200:5efe:127.0.0.1", Reach.LOOPBACK),
+    ("2606:4700::5efe:8.8.8.8", Reach.PUBLIC),
+    ("2001:db8::5efe:8.8.8.8", Reach.DOCUMENTATION),
+    ("fe80::5efe:8.8.8.8", Reach.LINK_LOCAL),
     ("3fff::1", Reach.DOCUMENTATION),
     ("4000::1", Reach.RESERVED),
     ("5f00::1", Reach.RESERVED),

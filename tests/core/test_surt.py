@@ -35,6 +35,7 @@ KEYS = [
     ("other bytes are escaped in lower case", "http://example.com/É ", "com,example)/%c3%89"),
     ("a percent sign stays escaped", "http://example.com/100%", "com,example)/100%25"),
     ("parameters are sorted", "http://example.com/?b=2&a=2&a=1&a", "com,example)/?a&a=1&a=2&b=2"),
+    ("by name before value", "http://example.com/?a-b=1&a=2", "com,example)/?a=2&a-b=1"),
     ("an empty query is no query", "http://example.com/a/?", "com,example)/a"),
     ("a session is no page", f"http://example.com/a?sid={'0a' * 16}&b=c", "com,example)/a?b=c"),
     ("nor in another dialect", "http://example.com/a?CFID=12&CFTOKEN=34&b=c", "com,example)/a?b=c"),

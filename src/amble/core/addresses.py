@@ -7,7 +7,7 @@ typed is the exception, for that host alone [D4, D5]. The ranges are those of IA
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -105,24 +105,26 @@ def judge(address: str | Address) -> Reach:
         return next((reach for network, reach in _IPV4 if address in network), Reach.PUBLIC)
     if address.scope_id is not None:
         return Reach.LINK_LOCAL  # a zone exists only on this machine's own links (RFC 4007)
-    inside = list(_embedded(address))
-    if not inside:
-        return next(reach for network, reach in _IPV6 if address in network)
-    return next((reach for reach in map(judge, inside) if reach is not Reach.PUBLIC), Reach.PUBLIC)
+    inside = _carried(address)
+    if inside:
+        return next((reach for reach in map(judge, inside) if reach is not Reach.PUBLIC), Reach.PUBLIC)
+    reach = next(reach for network, reach in _IPV6 if address in network)
+    if reach is Reach.PUBLIC and int(address) >> 32 & 0xFCFFFFFF == 0x00005EFE:  # ISATAP, RFC 5214 6.1
+        return judge(IPv4Address(int(address) & 0xFFFFFFFF))
+    return reach
 
 
-def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that packets to this address would reach, or be tunnelled through."""
+def _carried(address: IPv6Address) -> list[IPv4Address]:
+    """The IPv4 addresses that packets under one of the translating prefixes reach, or are tunnelled through."""
     bits = int(address)
     if address in _MAPPED or address in _TRANSLATED or address in _NAT64:
-        yield IPv4Address(bits & 0xFFFFFFFF)
-    elif address in _6TO4:
-        yield IPv4Address(bits >> 80 & 0xFFFFFFFF)
-    elif address in _TEREDO:
-        yield IPv4Address(bits >> 64 & 0xFFFFFFFF)  # the server
-        yield IPv4Address(~bits & 0xFFFFFFFF)  # the client, written inverted
-    elif bits >> 32 & 0xFCFFFFFF == 0x00005EFE and bits >> 125 == 1:  # ISATAP in a global prefix, RFC 5214 6.1
-        yield IPv4Address(bits & 0xFFFFFFFF)
+        return [IPv4Address(bits & 0xFFFFFFFF)]
+    if address in _6TO4:
+        return [IPv4Address(bits >> 80 & 0xFFFFFFFF)]
+    if address in _TEREDO:
+        server, client = bits >> 64 & 0xFFFFFFFF, ~bits & 0xFFFFFFFF  # the client is written inverted
+        return [IPv4Address(server), IPv4Address(client)]
+    return []
 
 
 def is_public(address: str | Address) -> bool:

@@ -40,7 +40,7 @@ def _host(host: str) -> str:
     """The labels of a host from the top down, without `www.`. The indexes turn IPv4 addresses around like names."""
     if host.startswith("["):
         return host
-    name = _WWW.sub("", ".".join(filter(None, host.lower().split("."))), count=1)
+    name = _WWW.sub("", ".".join(filter(None, host.lower().split("."))))
     return ".".join(reversed(name.split("."))).translate(_SWAP_DOTS_AND_COMMAS)
 
 
