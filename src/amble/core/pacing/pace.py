@@ -154,6 +154,12 @@ class Pace:
             self.jitter_s = 0.0
         self._respace()
 
+    def resume_silently(self, now: float) -> None:
+        """Start as if a request had just been sent: an earlier run may have sent one."""
+        self.last_start = now
+        self.told_delay_s = self.strategy.delay_s
+        self._respace()
+
     # -- learning
 
     def settle(self, permit: Permit, answer: Answer, now: float) -> Sequence[Event]:
@@ -202,6 +208,14 @@ class Pace:
     @property
     def in_flight(self) -> int:
         return 0 if self.flying is None else len(self.flying)
+
+    def idle_since(self) -> float:
+        """When anything last happened here."""
+        return max(self.since, self.last_start, self.last_success)
+
+    def evictable(self, now: float) -> bool:
+        """Nothing would be forgotten: no request under way, no block, no delay still running."""
+        return self.flying is None and self.block is None and now >= self.not_before
 
     @property
     def circuit(self) -> str:

@@ -106,7 +106,10 @@ class Aimd(Strategy):
 
     def load(self, numbers: Mapping[str, float], *, trust: float) -> None:
         settings = self._settings
-        saved = min(settings.max_rps, max(settings.min_rps, numbers.get("rate", settings.initial_rps)))
+        saved = min(
+            settings.max_rps,
+            max(settings.min_rps, numbers.get("rate", 1 / (numbers.get("delay_s") or 1 / settings.initial_rps))),
+        )
         self.rate = settings.initial_rps + trust * (saved - settings.initial_rps)
         self._limited_once = True
         self.note = "learned earlier"

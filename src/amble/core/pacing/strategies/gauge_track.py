@@ -176,7 +176,8 @@ class Track:
 
     @classmethod
     def load(cls, numbers: Mapping[str, float], *, trusted: bool) -> Track | None:
-        limit = numbers.get("limit", 0.0)
+        delay_s = numbers.get("delay_s", 0.0)  # all there is when another strategy learned it
+        limit = numbers.get("limit", 1 / delay_s if delay_s > 0 else 0.0)
         if not 0 < limit < math.inf:
             return None
         confirmed = int(numbers.get("confirmed", 0)) if trusted else 0

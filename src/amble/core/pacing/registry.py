@@ -1,0 +1,97 @@
+"""All domains of one shard: made on first use, forgotten when idle, their learning kept. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from amble.core.pacing.bounds import Random, Rulebook
+from amble.core.pacing.learned import Learned, learn, restore
+from amble.core.pacing.pace import NEVER, Pace
+from amble.core.pacing.settings import PacingSettings
+
+_EVICT_SHARE = 64  # when full, this fraction of the domains goes at once, so that the search for them is rare
+
+
+class Registry:
+    """Not safe for threads by itself: its shard holds the lock."""
+
+    def __init__(self, settings: PacingSettings, random: Random, domains_max: int | None = None) -> None:
+        self.settings = settings
+        self.domains_max = settings.max_domains if domains_max is None else domains_max
+        self.evicted = 0
+        self._rulebook = Rulebook(settings, random)
+        self._paces: dict[str, Pace] = {}
+        self._known: dict[str, Learned] = {}  # from earlier runs, and of domains evicted in this one
+        self._changed: dict[str, float] = {}  # domain -> when its learning was last handed out
+        self._swept_at = NEVER
+
+    def __len__(self) -> int:
+        return len(self._paces)
+
+    def __iter__(self) -> Iterator[Pace]:
+        return iter(self._paces.values())
+
+    def find(self, domain: str) -> Pace | None:
+        return self._paces.get(domain)
+
+    def pace(self, domain: str, now: float, utc: datetime) -> Pace:
+        """The pace of a domain; a domain unknown to this run starts from what was learned earlier."""
+        pace = self._paces.get(domain)
+        if pace is None:
+            self._make_room(now, utc)
+            pace = Pace(domain, self._rulebook.bounds(domain), now)
+            learned = self._known.get(domain)
+            if learned is not None:
+                restore(pace, learned, now, utc)
+            self._paces[domain] = pace
+        return pace
+
+    def load(self, rows: Iterable[Learned], now: float, utc: datetime) -> None:
+        """Take in what earlier runs learned. Of a domain already in use, this run knows better."""
+        for learned in rows:
+            if learned.domain not in self._paces:
+                self._known[learned.domain] = learned
+
+    def learned(self, now: float, utc: datetime) -> list[Learned]:
+        """Everything known, of domains in memory and of those evicted or not met in this run."""
+        rows = {domain: row for domain, row in self._known.items() if domain not in self._paces}
+        rows |= {pace.domain: learn(pace, now, utc) for pace in self._paces.values() if pace.strategy.learned}
+        return list(rows.values())
+
+    def changed(self, now: float, utc: datetime, *, force: bool) -> list[Learned]:
+        """What was learned since it was last handed out; at most once per domain in `save_debounce` unless forced."""
+        due_before = now - self.settings.save_debounce
+        rows = []
+        for pace in self._paces.values():
+            if pace.unsaved and (force or self._changed.get(pace.domain, NEVER) <= due_before):
+                self._changed[pace.domain] = now
+                pace.unsaved = False
+                rows.append(learn(pace, now, utc))
+        return rows
+
+    def sweep(self, now: float, utc: datetime) -> int:
+        """Forget domains idle for longer than `domain_state_ttl`; cheap enough to call often. Returns how many."""
+        ttl_s = self.settings.domain_state_ttl
+        if now - self._swept_at < ttl_s / 2:
+            return 0
+        self._swept_at = now
+        idle = [pace for pace in self._paces.values() if pace.idle_since() <= now - ttl_s and pace.evictable(now)]
+        return self._evict(idle, now, utc)
+
+    def _make_room(self, now: float, utc: datetime) -> None:
+        if len(self._paces) < self.domains_max:
+            return
+        evictable = (pace for pace in self._paces.values() if pace.evictable(now))
+        count = max(1, self.domains_max // _EVICT_SHARE)
+        self._evict(heapq.nsmallest(count, evictable, key=Pace.idle_since), now, utc)
+
+    def _evict(self, paces: list[Pace], now: float, utc: datetime) -> int:
+        for pace in paces:
+            if pace.strategy.learned:
+                self._known[pace.domain] = learn(pace, now, utc)
+            del self._paces[pace.domain]
+            self._changed.pop(pace.domain, None)
+        self.evicted += len(paces)
+        return len(paces)
