@@ -12,7 +12,7 @@ import zstandard
 
 CODINGS_MAX = 2  # more than one is already odd; each further one multiplies what a bomb can do [A4]
 MEMBERS_MAX = 4096  # of one gzip body: block-wise gzip needs hundreds, only an attack needs more [A5]
-PIECES_MAX = 200_000  # in which one body may arrive: about a quarter of a second of work [A5]
+PIECES_MAX = 100_000  # in which one body may arrive: about a tenth of a second of work [A5]
 STEP_BYTES = 256 * 1024  # most that one step of a decoder gives, so that no bomb is unpacked in one go
 
 _ZSTD_WINDOW_BYTES_MAX = 8 * 1024 * 1024  # what a decoder must accept at most (RFC 9659 3)

@@ -1,0 +1,205 @@
+"""Names to addresses: one question per name, answers kept a short while, errors told apart [F8]."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from amble.fetcher import FetchRequest
+from amble.fetcher.resolver import (
+    ERROR_REMEMBERED_S,
+    DnsError,
+    RememberingResolver,
+    Resolution,
+    ThreadedResolver,
+    look_up,
+)
+from tests.fetcher.helpers import fetcher
+
+HERE = Resolution(("192.0.2.1",))
+GONE = Resolution(error=DnsError.NO_SUCH_NAME)
+
+
+class Time:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def utc(self) -> Any:
+        raise NotImplementedError
+
+
+class Scripted:
+    """Answers when it is let."""
+
+    def __init__(self, *answers: Resolution) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.closed = False
+
+    async def resolve(self, host: str) -> Resolution:
+        self.asked.append(host)
+        await self.gate.wait()
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_an_answer_is_kept_for_its_time_and_no_longer() -> None:
+    inner, clock = Scripted(HERE), Time()
+    resolver = RememberingResolver(inner, remember_s=60, clock=clock)
+    for now, asked in [(100.0, 1), (130.0, 1), (159.9, 1), (160.0, 2), (219.9, 2), (220.0, 3)]:
+        clock.now = now
+        assert await resolver.resolve("a.test") == HERE
+        assert len(inner.asked) == asked
+
+
+async def test_an_error_is_kept_only_briefly() -> None:
+    inner, clock = Scripted(GONE, HERE), Time()
+    resolver = RememberingResolver(inner, remember_s=60, clock=clock)
+    assert await resolver.resolve("a.test") == GONE
+    assert await resolver.resolve("a.test") == GONE
+    clock.now += ERROR_REMEMBERED_S
+    assert await resolver.resolve("a.test") == HERE
+    assert len(inner.asked) == 2
+
+
+async def test_a_thousand_who_wait_ask_once() -> None:
+    inner = Scripted(HERE)
+    inner.gate.clear()
+    resolver = RememberingResolver(inner, remember_s=0)
+    tasks = [asyncio.create_task(resolver.resolve("a.test")) for _ in range(1000)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()  # the one who asked gives up: the others still get their answer
+    inner.gate.set()
+    answers = await asyncio.gather(*tasks[1:])
+    assert set(answers) == {HERE}
+    assert inner.asked == ["a.test"]
+    assert tasks[0].cancelled()
+
+
+async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amble.fetcher.resolver.REMEMBERED_NAMES_MAX", 10)
+    inner = Scripted(HERE)
+    resolver = RememberingResolver(inner, remember_s=60)
+    for i in range(100):
+        await resolver.resolve(f"{i}.test")
+    assert len(resolver._known) == 10
+    await resolver.resolve("99.test")
+    assert len(inner.asked) == 100
+
+
+async def test_close_ends_the_questions() -> None:
+    inner = Scripted(HERE)
+    inner.gate.clear()
+    resolver = RememberingResolver(inner)
+    task = asyncio.create_task(resolver.resolve("a.test"))
+    await asyncio.sleep(0)
+    resolver.close()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert inner.closed
+
+
+async def test_a_slow_name_holds_neither_the_loop_nor_its_asker() -> None:
+    release = threading.Event()
+
+    def slow(host: str) -> Resolution:
+        release.wait(5)
+        return HERE
+
+    resolver = ThreadedResolver(threads=1, timeout_s=0.1, look_up=slow)
+    began = time.monotonic()
+    try:
+        ticks = 0
+        task = asyncio.create_task(resolver.resolve("slow.test"))
+        while not task.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        assert (await task).error is DnsError.TIMEOUT
+        assert time.monotonic() - began < 2
+        assert ticks > 3
+    finally:
+        release.set()
+        resolver.close()
+
+
+async def test_no_more_threads_than_allowed() -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def counted(host: str) -> Resolution:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.005)
+        with lock:
+            running -= 1
+        return HERE
+
+    resolver = ThreadedResolver(threads=3, look_up=counted)
+    answers = await asyncio.gather(*(resolver.resolve(f"{i}.test") for i in range(30)))
+    resolver.close()
+    assert set(answers) == {HERE}
+    assert most <= 3
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), DnsError.NO_SUCH_NAME),
+        (socket.gaierror(socket.EAI_NODATA, "No address"), DnsError.NO_SUCH_NAME),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure"), DnsError.TRY_AGAIN),
+        (socket.gaierror(socket.EAI_FAIL, "Failure"), DnsError.TRY_AGAIN),
+        (socket.gaierror(socket.EAI_SYSTEM, "System error"), DnsError.LOCAL),
+        (OSError(24, "Too many open files"), DnsError.LOCAL),
+    ],
+    ids=["NXDOMAIN", "no data", "SERVFAIL or timeout", "failure", "system", "EMFILE"],
+)
+def test_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch, raised: OSError, error: DnsError) -> None:
+    def fails(*arguments: Any, **more: Any) -> Any:
+        raise raised
+
+    monkeypatch.setattr(socket, "getaddrinfo", fails)
+    resolution = look_up("a.test")
+    assert (resolution.addresses, resolution.error) == ((), error)
+    assert resolution.detail
+
+
+@pytest.mark.parametrize("host", ["a\0b", "é.test", "a" * 300], ids=["NUL", "not ASCII", "too long"])
+def test_what_is_no_name_has_no_address(host: str) -> None:
+    assert look_up(host).error is DnsError.NO_SUCH_NAME
+
+
+def test_the_system_resolves() -> None:
+    assert "127.0.0.1" in look_up("localhost").addresses or "::1" in look_up("localhost").addresses
+
+
+def test_addresses_come_once_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(2, 1, 6, "", ("192.0.2.2", 0)), (2, 1, 6, "", ("192.0.2.1", 0)), (2, 1, 6, "", ("192.0.2.2", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **more: found)
+    assert look_up("a.test").addresses == ("192.0.2.2", "192.0.2.1")
+
+
+async def test_a_fetcher_asks_for_a_name_once_while_many_wait() -> None:
+    inner = Scripted(GONE)
+    inner.gate.clear()
+    async with fetcher(resolver=RememberingResolver(inner)) as f:
+        tasks = [asyncio.create_task(f.fetch(FetchRequest(f"http://a.test/{i}"))) for i in range(50)]
+        await asyncio.sleep(0.01)
+        inner.gate.set()
+        results = await asyncio.gather(*tasks)
+    assert {result.dns_error for result in results} == {DnsError.NO_SUCH_NAME}
+    assert inner.asked == ["a.test"]
