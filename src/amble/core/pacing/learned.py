@@ -35,7 +35,7 @@ class Learned:
                 f"learned state of {self.domain}: a time has no zone", hint="store times in UTC, with their zone"
             )
         values = (self.adaptive_delay_seconds, self.adaptive_delay_floor_seconds, *self.numbers.values())
-        if not all(isinstance(value, (int, float)) and math.isfinite(value) and value >= 0 for value in values):
+        if not all(0 <= float(value) < math.inf for value in values):
             raise SettingsError(
                 f"learned state of {self.domain}: a number is negative or not finite",
                 hint="drop this row; the domain will be learned anew",

@@ -1,0 +1,126 @@
+"""A permit in the hands of the caller: settled once, or given back."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from contextlib import suppress
+from http import HTTPStatus
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from amble.core.answer import Answer, Headers, read_answer
+from amble.core.outcome import Failure
+from amble.core.pacing.pace import Pace
+from amble.core.pacing.permit import Permit, PermitState
+from amble.errors import AlreadySettled, PermitError
+from amble.limiter.failures import failure_of
+from amble.limiter.shard import Shard
+
+if TYPE_CHECKING:
+    from amble.limiter.limiter import Limiter
+
+
+class UnsettledPermit(RuntimeWarning):
+    """A permit was left without saying how the request went: nothing was learned from it."""
+
+
+class IssuedPermit:
+    """The right to send one request to `domain` now. Say how it went with `settle`, or give it back with `cancel`."""
+
+    __slots__ = ("_core", "_limiter", "_pace", "_shard", "domain", "waited_s")
+
+    def __init__(self, limiter: Limiter, shard: Shard, pace: Pace, core: Permit, waited_s: float) -> None:
+        self._limiter = limiter
+        self._shard = shard
+        self._pace = pace
+        self._core = core
+        self.domain = pace.domain
+        self.waited_s = waited_s
+
+    @property
+    def settled(self) -> bool:
+        return self._core.state is PermitState.SETTLED
+
+    @property
+    def sent_at(self) -> float:
+        """The monotonic instant of the send."""
+        return self._core.sent_at
+
+    @property
+    def receipt(self) -> Permit:
+        """What was true when it was issued: number, gap required and the rule that set it."""
+        return self._core
+
+    def sent(self) -> None:
+        """The request leaves only now; without this call it counts as sent when the permit was issued."""
+        with self._shard.lock:
+            if self._core.state is PermitState.ISSUED:
+                self._pace.sent(self._core, self._limiter.clock.monotonic())
+
+    def settle(
+        self,
+        *,
+        status: int | None = None,
+        headers: Headers | None = None,
+        elapsed_s: float | None = None,
+        error: BaseException | Failure | None = None,
+    ) -> None:
+        """Say how the request went: the status and headers of the response, or the error in its place."""
+        now, utc = self._limiter.clock.monotonic(), self._limiter.clock.utc()
+        if status is None and error is None:
+            raise PermitError(
+                "settle was told nothing", hint="pass status=... of the response, or error=... if none came"
+            )
+        _check(status, elapsed_s)
+        failure = failure_of(error) if isinstance(error, BaseException) else error
+        if elapsed_s is None and failure is None:
+            elapsed_s = now - self._core.sent_at
+        self._settle(read_answer(status=status, headers=headers, failure=failure, elapsed_s=elapsed_s, utc=utc))
+
+    def cancel(self) -> None:
+        """Nothing was sent: the turn goes to whoever is next. Does nothing to a settled permit."""
+        with self._shard.lock:
+            self._shard.cancel(self._pace, self._core)
+
+    def _settle(self, answer: Answer) -> None:
+        clock = self._limiter.clock
+        with self._shard.lock:
+            events = self._shard.settle(self._pace, self._core, answer, clock.monotonic(), clock.utc())
+        if events:
+            self._limiter.tell(events)
+
+    # -- as a context: with limiter.permit_sync(url) as permit: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.settled:
+            return
+        failure = Failure.CANCELLED
+        if isinstance(error, Exception):
+            failure = failure_of(error)
+        elif error is None:
+            warnings.warn(
+                f"a permit of {self.domain} was not settled; call permit.settle(status=...) or permit.cancel()",
+                UnsettledPermit,
+                stacklevel=3,
+            )
+        with suppress(AlreadySettled):  # another thread may have been faster
+            self._settle(Answer(failure=failure))
+
+    def __repr__(self) -> str:
+        return f"<IssuedPermit {self.domain} {self._core!r}>"
+
+
+_WHOLE = (int, HTTPStatus)
+
+
+def _check(status: int | None, elapsed_s: float | None) -> None:
+    if status is not None and (type(status) not in _WHOLE or not 100 <= status <= 999):
+        raise PermitError(f"{status!r} is no HTTP status", hint="pass a number from 100 to 999, or error=...")
+    if elapsed_s is not None and not 0 <= elapsed_s < math.inf:
+        raise PermitError(f"elapsed_s = {elapsed_s!r} is no duration", hint="pass seconds, zero or more")

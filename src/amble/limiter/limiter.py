@@ -1,0 +1,290 @@
+"""The pacing core for asyncio and threads: one budget per domain, whoever asks, turns in order of asking."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+from zlib import crc32
+
+from amble.clock import Clock, SystemClock
+from amble.core.pacing.bounds import Random
+from amble.core.pacing.events import BlockOpened, CircuitOpened, Event, PaceChanged
+from amble.core.pacing.learned import Learned
+from amble.core.pacing.permit import Permit
+from amble.core.pacing.settings import PacingSettings
+from amble.core.pacing.snapshot import DomainSnapshot, LimiterSnapshot, Totals, busiest, snapshot_domain
+from amble.core.urls import domain_of
+from amble.errors import CircuitOpen, SettingsError, TooLate
+from amble.limiter.handle import IssuedPermit
+from amble.limiter.shard import Shard
+from amble.limiter.waiters import TaskWaiter, ThreadWaiter, Waiter
+
+Listener = Callable[[Event], None]
+
+log = logging.getLogger("amble.pacing")
+
+
+class Limiter:
+    """Says when a domain may be asked, and learns from every answer how fast.
+
+    Settings are those of `PacingSettings`, by name. One limiter serves any number of tasks, threads and domains.
+    """
+
+    def __init__(
+        self,
+        settings: PacingSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        random: Random = random.random,
+        listeners: Iterable[Listener] = (),
+        **named: Any,
+    ) -> None:
+        if settings is not None and named:
+            raise SettingsError("settings were given twice", hint="pass PacingSettings or single settings, not both")
+        self.settings = settings or PacingSettings(**named)
+        self.clock: Clock = clock or SystemClock()
+        self._listeners = list(listeners)
+        shards = self.settings.shards
+        domains_max = max(1, self.settings.max_domains // shards)
+        self._shards = [Shard(self.settings, random, domains_max) for _ in range(shards)]
+
+    # -- asking for a turn
+
+    def permit(
+        self, url: str, *, deadline_s: float | None = None, wait_if_open: bool = False, attempt: int = 1
+    ) -> PermitRequest:
+        """`async with limiter.permit(url) as permit:` or `permit = await limiter.permit(url)`: waits its turn.
+
+        Raises `CircuitOpen` while the domain fails (unless `wait_if_open`), `TooLate` when the turn would come only
+        after `deadline_s` seconds. `attempt` above 1 counts as a retry.
+        """
+        return PermitRequest(self, url, deadline_s, wait_if_open, attempt)
+
+    def permit_sync(
+        self, url: str, *, deadline_s: float | None = None, wait_if_open: bool = False, attempt: int = 1
+    ) -> IssuedPermit:
+        """The same for threads: `with limiter.permit_sync(url) as permit:`."""
+        turn = _Turn(self, url, deadline_s, wait_if_open, attempt)
+        issued = turn.first_try()
+        if issued is not None:
+            return issued
+        waiter = ThreadWaiter()
+        turn.join(waiter)
+        try:
+            while (issued := turn.look(waiter)) is None:
+                waiter.wait(turn.timeout_s)
+            return issued
+        finally:
+            turn.leave(waiter)
+
+    def try_permit(self, url: str, *, attempt: int = 1) -> IssuedPermit | None:
+        """A permit if one is to be had at once, else None. Overtakes nobody who waits."""
+        turn = _Turn(self, url, None, True, attempt)
+        return turn.first_try()
+
+    def not_before(self, url: str) -> float:
+        """The monotonic instant before which nothing will be granted; in the past when the domain is free."""
+        shard, domain = self._shard_of(url)
+        with shard.lock:
+            pace = shard.registry.find(domain)
+            return self.clock.monotonic() if pace is None else pace.not_before
+
+    def set_crawl_delay(self, url: str, crawl_delay_s: float | None) -> None:
+        """What the domain's robots.txt asks for; None where it asks for nothing."""
+        if crawl_delay_s is not None and not 0 <= crawl_delay_s < float("inf"):
+            raise SettingsError(f"crawl delay {crawl_delay_s!r} is no duration", hint="pass seconds, or None for none")
+        shard, domain = self._shard_of(url)
+        with shard.lock:
+            shard.registry.pace(domain, self.clock.monotonic(), self.clock.utc()).set_crawl_delay(crawl_delay_s)
+
+    # -- what was learned
+
+    def save(self) -> list[dict[str, Any]]:
+        """Everything learned, as plain rows for JSON or a table."""
+        return [row.as_row() for shard, now, utc in self._each() for row in shard.registry.learned(now, utc)]
+
+    def changed(self, *, force: bool = False) -> list[dict[str, Any]]:
+        """Rows that changed since they were last handed out; a domain at most every `save_debounce` unless forced."""
+        return [
+            row.as_row() for shard, now, utc in self._each() for row in shard.registry.changed(now, utc, force=force)
+        ]
+
+    def load(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Go on from rows that `save` or `changed` returned; older ones are trusted less, very old ones forgotten."""
+        now, utc = self.clock.monotonic(), self.clock.utc()
+        for row in rows:
+            learned = Learned.from_row(row)
+            shard, _ = self._shard_of(learned.domain)
+            with shard.lock:
+                shard.registry.load((learned,), now, utc)
+
+    # -- what happens
+
+    def listen(self, listener: Listener) -> None:
+        """Be told of every change of pace, block and circuit, on whatever thread it happened."""
+        self._listeners.append(listener)
+
+    def tell(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, PaceChanged):
+                log.info(
+                    "%s: delay %.2f s (was %.2f s), error streak %d: %s",
+                    event.domain, event.delay_s, event.was_s, event.error_streak, event.reason,
+                )  # fmt: skip
+            elif isinstance(event, BlockOpened | CircuitOpened):
+                log.info("%s: left alone for %.1f s: %s", event.domain, event.wait_s, event.reason)
+            for listener in self._listeners:
+                try:
+                    listener(event)
+                except Exception:
+                    log.exception("a listener failed on %r", event)
+
+    def snapshot(self, top: int = 20) -> LimiterSnapshot:
+        """Totals, and the `top` busiest domains with what binds each."""
+        totals, domains, counts = Totals(), list[DomainSnapshot](), dict.fromkeys(_COUNTS, 0)
+        for shard, now, _ in self._each():
+            totals.add(shard.totals)
+            counts["domains_known"] += len(shard.registry)
+            counts["domains_evicted"] += shard.registry.evicted
+            counts["waiting"] += sum(map(len, shard.queues.values()))
+            for pace in shard.registry:
+                counts["open_circuits"] += pace.circuit == "open"
+                counts["half_open_circuits"] += pace.circuit == "half_open"
+                counts["blocked"] += pace.blocked_until > now
+                counts["in_flight"] += pace.in_flight
+            for pace in busiest(shard.registry, top):
+                domains.append(snapshot_domain(pace, now, len(shard.queues.get(pace.domain, ()))))
+        domains.sort(key=lambda domain: (-domain.requests, domain.domain))
+        named = {name: getattr(totals, name) for name in totals.__slots__}
+        return LimiterSnapshot(**named, **counts, domains=tuple(domains[:top]))
+
+    # -- inside
+
+    def _shard_of(self, url: str) -> tuple[Shard, str]:
+        domain = domain_of(url)
+        return self._shards[crc32(domain.encode()) & (len(self._shards) - 1)], domain
+
+    def _each(self) -> Iterable[tuple[Shard, float, Any]]:
+        for shard in self._shards:
+            with shard.lock:
+                yield shard, self.clock.monotonic(), self.clock.utc()
+
+
+_COUNTS = (
+    "domains_known", "domains_evicted", "open_circuits", "half_open_circuits", "blocked", "waiting", "in_flight"
+)  # fmt: skip
+
+
+class _Turn:
+    """One caller's wish for a permit, from asking to having it."""
+
+    __slots__ = ("_asked_at", "_attempt", "_deadline", "_limiter", "_pace", "_shard", "_wait_if_open", "timeout_s")
+
+    def __init__(self, limiter: Limiter, url: str, deadline_s: float | None, wait_if_open: bool, attempt: int) -> None:
+        self._limiter = limiter
+        self._shard, domain = limiter._shard_of(url)
+        self._asked_at = limiter.clock.monotonic()
+        self._deadline = None if deadline_s is None else self._asked_at + deadline_s
+        self._wait_if_open = wait_if_open
+        self._attempt = attempt
+        self.timeout_s: float | None = None
+        with self._shard.lock:
+            self._pace = self._shard.registry.pace(domain, self._asked_at, limiter.clock.utc())
+
+    def first_try(self) -> IssuedPermit | None:
+        with self._shard.lock:
+            return self._reserve(None)
+
+    def join(self, waiter: Waiter) -> None:
+        with self._shard.lock:
+            self._shard.totals.throttled += 1
+            self._shard.join(self._pace.domain, waiter)
+
+    def leave(self, waiter: Waiter) -> None:
+        with self._shard.lock:
+            self._shard.leave(self._pace.domain, waiter)
+
+    def look(self, waiter: TaskWaiter | ThreadWaiter) -> IssuedPermit | None:
+        """Try again; on None wait for `timeout_s` at most, having been armed before the lock was let go."""
+        with self._shard.lock:
+            issued = self._reserve(waiter)
+            if issued is None:
+                waiter.arm()
+            return issued
+
+    def _reserve(self, waiter: Waiter | None) -> IssuedPermit | None:
+        shard, pace = self._shard, self._pace
+        now = self._limiter.clock.monotonic()
+        if pace.circuit == "open" and now < pace.blocked_until and not self._wait_if_open:
+            shard.totals.denied += 1
+            wait_s = pace.blocked_until - now
+            raise CircuitOpen(
+                f"{pace.domain} keeps failing; not asked for another {wait_s:.1f} s",
+                domain=pace.domain,
+                wait_s=wait_s,
+                hint="try another domain meanwhile, or pass wait_if_open=True to wait",
+            )
+        got = shard.reserve(pace, now, waiter)
+        if isinstance(got, Permit):
+            shard.totals.retries += self._attempt > 1
+            shard.totals.waited_s += now - self._asked_at
+            return IssuedPermit(self._limiter, shard, pace, got, now - self._asked_at)
+        self._refuse_if_too_late(got, now)
+        ends = [instant for instant in (got, self._deadline) if instant is not None and instant != float("inf")]
+        self.timeout_s = max(0.0, min(ends) - now) if ends else None
+        return None
+
+    def _refuse_if_too_late(self, not_before: float, now: float) -> None:
+        if self._deadline is None:
+            return
+        waits_for_time = now < self._pace.not_before
+        if now >= self._deadline or (waits_for_time and self._pace.not_before > self._deadline):
+            self._shard.totals.denied += 1
+            wait_s = max(0.0, self._pace.not_before - now)
+            raise TooLate(
+                f"{self._pace.domain} may be asked in {wait_s:.1f} s at the earliest, past the deadline",
+                domain=self._pace.domain,
+                wait_s=wait_s,
+                hint="allow a longer deadline_s, or come back later",
+            )
+
+
+class PermitRequest:
+    """What `Limiter.permit` returns: await it, or enter it with `async with`."""
+
+    __slots__ = ("_arguments", "_issued")
+
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
+        self._issued: IssuedPermit | None = None
+
+    def __await__(self) -> Any:
+        return self._wait().__await__()
+
+    async def __aenter__(self) -> IssuedPermit:
+        self._issued = await self._wait()
+        return self._issued
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._issued is not None:
+            self._issued.__exit__(kind, error, trace)
+
+    async def _wait(self) -> IssuedPermit:
+        turn = _Turn(*self._arguments)
+        issued = turn.first_try()
+        if issued is not None:
+            return issued
+        waiter = TaskWaiter()
+        turn.join(waiter)
+        try:
+            while (issued := turn.look(waiter)) is None:
+                await waiter.wait(turn.timeout_s)
+            return issued
+        finally:
+            # Also on cancellation: the place in the queue is given up, and whoever is next takes over.
+            turn.leave(waiter)
