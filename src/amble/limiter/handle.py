@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from amble.clock import Clock
 from amble.core.answer import Answer, Headers, read_answer
 from amble.core.outcome import Failure
+from amble.core.pacing.events import Event
 from amble.core.pacing.pace import Pace
 from amble.core.pacing.permit import Permit, PermitState
 from amble.errors import AlreadySettled, PermitError
 from amble.limiter.failures import failure_of
 from amble.limiter.shard import Shard
 
-if TYPE_CHECKING:
-    from amble.limiter.limiter import Limiter
+Tell = Callable[[Sequence[Event]], None]
 
 
 class UnsettledPermit(RuntimeWarning):
@@ -28,10 +30,11 @@ class UnsettledPermit(RuntimeWarning):
 class IssuedPermit:
     """The right to send one request to `domain` now. Say how it went with `settle`, or give it back with `cancel`."""
 
-    __slots__ = ("_core", "_limiter", "_pace", "_shard", "domain", "waited_s")
+    __slots__ = ("_clock", "_core", "_pace", "_shard", "_tell", "domain", "waited_s")
 
-    def __init__(self, limiter: Limiter, shard: Shard, pace: Pace, core: Permit, waited_s: float) -> None:
-        self._limiter = limiter
+    def __init__(self, clock: Clock, tell: Tell, shard: Shard, pace: Pace, core: Permit, waited_s: float) -> None:
+        self._clock = clock
+        self._tell = tell
         self._shard = shard
         self._pace = pace
         self._core = core
@@ -56,7 +59,7 @@ class IssuedPermit:
         """The request leaves only now; without this call it counts as sent when the permit was issued."""
         with self._shard.lock:
             if self._core.state is PermitState.ISSUED:
-                self._pace.sent(self._core, self._limiter.clock.monotonic())
+                self._pace.sent(self._core, self._clock.monotonic())
 
     def settle(
         self,
@@ -67,7 +70,7 @@ class IssuedPermit:
         error: BaseException | Failure | None = None,
     ) -> None:
         """Say how the request went: the status and headers of the response, or the error in its place."""
-        now, utc = self._limiter.clock.monotonic(), self._limiter.clock.utc()
+        now, utc = self._clock.monotonic(), self._clock.utc()
         if status is None and error is None:
             raise PermitError(
                 "settle was told nothing", hint="pass status=... of the response, or error=... if none came"
@@ -84,11 +87,11 @@ class IssuedPermit:
             self._shard.cancel(self._pace, self._core)
 
     def _settle(self, answer: Answer) -> None:
-        clock = self._limiter.clock
+        clock = self._clock
         with self._shard.lock:
             events = self._shard.settle(self._pace, self._core, answer, clock.monotonic(), clock.utc())
         if events:
-            self._limiter.tell(events)
+            self._tell(events)
 
     # -- as a context: with limiter.permit_sync(url) as permit: ...
 

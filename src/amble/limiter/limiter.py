@@ -231,7 +231,7 @@ class _Turn:
         if isinstance(got, Permit):
             shard.totals.retries += self._attempt > 1
             shard.totals.waited_s += now - self._asked_at
-            return IssuedPermit(self._limiter, shard, pace, got, now - self._asked_at)
+            return IssuedPermit(self._limiter.clock, self._limiter.tell, shard, pace, got, now - self._asked_at)
         self._refuse_if_too_late(got, now)
         ends = [instant for instant in (got, self._deadline) if instant is not None and instant != float("inf")]
         self.timeout_s = max(0.0, min(ends) - now) if ends else None
