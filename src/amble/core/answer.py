@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from amble.core.outcome import Failure
 from amble.core.quota import Quota, read_quota
-from amble.core.retry_after import HONOURED_ON, retry_after_s
+from amble.core.retry_after import HONOURED_ON, http_date, retry_after_s
 
 
 class Answer(NamedTuple):
@@ -44,7 +44,10 @@ def read_answer(
     asked_s = None
     if retry_after and status in HONOURED_ON:
         asked_s = retry_after_s(retry_after, date=named.get("date"), utc=utc)
-    quota = read_quota(named, utc) if any(name in named for name in _QUOTA_NAMES) else None
+    quota = None
+    if any(name in named for name in _QUOTA_NAMES):
+        # Instants are those of the server's clock, which `Date` tells; ours may be a day off.
+        quota = read_quota(named, http_date(named.get("date", "")) or utc)
     challenge = any(named.get(name, "").strip().lower() == value for name, value in _CHALLENGES)
     return Answer(status, failure, elapsed_s, asked_s, quota, challenge)
 

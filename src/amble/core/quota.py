@@ -15,9 +15,9 @@ _EPOCH_FROM_S = 1_000_000_000
 _EPOCH_FROM_MS = 1_000_000_000_000
 
 # One structured-field parameter, e.g. `;r=50` (RFC 9651 3.1.2, integers only: all this header family uses).
-_PARAMETER = re.compile(r";\s*([a-z*][a-z0-9_.*-]{0,15})\s*=\s*(\d{1,15})(?=\s*(?:[;,]|$))")
+_PARAMETER = re.compile(r";\s*([a-z*][a-z0-9_.*-]{0,15})\s*=\s*(\d{1,15})(?=\s*(?:[;,]|$))", re.ASCII)
 _POLICY_NAME = re.compile(r'\s*(?:"([^"\\]{0,64})"|([A-Za-z*][\w:/*.-]{0,63}))')
-_NUMBER = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:$|[,;])")
+_NUMBER = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:$|[,;])", re.ASCII)
 
 
 class Quota(NamedTuple):
@@ -31,7 +31,7 @@ class Quota(NamedTuple):
     def rate(self, in_flight: int) -> float:
         """Requests per second that spend exactly what is left, counting those already under way."""
         rate = max(0.0, self.remaining - in_flight + 1) / self.reset_s
-        if self.limit is not None and self.window_s:
+        if self.limit and self.window_s:  # zero of either is no policy
             rate = min(rate, self.limit / self.window_s)
         return rate
 
@@ -67,7 +67,7 @@ def _structured(field: str, policy_field: str) -> Quota | None:
 def _items(field: str) -> list[tuple[str, dict[str, float]]]:
     """Members of a structured list with their integer parameters; a flat early-draft dictionary is one member."""
     field = field[:2_048]
-    flat = dict(re.findall(r"\b(limit|remaining|reset)\s*=\s*(\d{1,15})", field))
+    flat = dict(re.findall(r"\b(limit|remaining|reset)\s*=\s*([0-9]{1,15})", field))
     if "remaining" in flat:
         renamed = {"r": flat.get("remaining"), "t": flat.get("reset")}
         return [("", {key: float(value) for key, value in renamed.items() if value is not None})]

@@ -6,7 +6,7 @@ Zero, negative numbers and garbage count as absent: never as "no need to wait".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_tz
 
 # The header is honoured only where it means "come back later" (RFC 9110 10.2.3; RFC 6585 4).
@@ -30,31 +30,33 @@ def http_date(text: str) -> datetime | None:
         return None
     year, month, day, hour, minute, second = parts[:6]
     try:
-        # HTTP dates are always GMT (RFC 9110 5.6.7); a leap second is folded into its neighbour.
-        return datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
-    except ValueError:
+        # A leap second is folded into its neighbour. HTTP dates are always GMT (RFC 9110 5.6.7); a server that states
+        # another zone means it.
+        written = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
+        return written - timedelta(seconds=parts[9] or 0)
+    except (ValueError, OverflowError):
         return None
 
 
 def retry_after_s(values: str | Iterable[str], *, date: str | None, utc: datetime) -> float | None:
-    """Seconds asked for; of several headers the longest. A date is judged against the response's own `Date`."""
+    """Seconds asked for; of several headers the longest. An instant is judged against the response's own `Date`."""
     if isinstance(values, str):
         values = (values,)
-    asked = [delay for value in values if (delay := _one_value_s(value.strip(" \t"), date, utc)) is not None]
+    answered_at = (http_date(date) if date else None) or utc
+    asked = [delay for value in values if (delay := _one_value_s(value.strip(" \t"), answered_at)) is not None]
     return max(asked, default=None)
 
 
-def _one_value_s(text: str, date: str | None, utc: datetime) -> float | None:
+def _one_value_s(text: str, answered_at: datetime) -> float | None:
     if text.isascii() and text.isdigit():
-        if len(text) > len(str(EPOCH_FROM)) + 2:  # too long for seconds or for an epoch: plainly "not now"
+        if len(text.lstrip("0")) > len(str(EPOCH_FROM)) + 2:  # too long for seconds or for an epoch: plainly "not now"
             return LONGEST_S
         delay_s = float(text)
         if delay_s >= EPOCH_FROM:
-            delay_s -= utc.timestamp()
+            delay_s -= answered_at.timestamp()
     else:
         until = http_date(text)
         if until is None:
             return None
-        sent_at = http_date(date) if date else None
-        delay_s = (until - (sent_at or utc)).total_seconds()
+        delay_s = (until - answered_at).total_seconds()
     return min(delay_s, LONGEST_S) if delay_s > 0 else None

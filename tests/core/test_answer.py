@@ -1,0 +1,91 @@
+"""What is read out of a response, and what is left unread."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amble.core.answer import Answer, Headers, read_answer
+from amble.core.outcome import Failure
+from amble.core.quota import Quota
+
+UTC_NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+EPOCH = int(UTC_NOW.timestamp())
+DATE = ("Date", "Sun, 01 Mar 2026 12:00:00 GMT")
+
+READ: list[tuple[str, int, Headers, Answer]] = [
+    ("nothing of interest", 200, {"Content-Type": "text/html"}, Answer(200)),
+    ("no headers at all", 200, {}, Answer(200)),
+    ("429", 429, {"Retry-After": "5"}, Answer(429, retry_after_s=5.0)),
+    ("503", 503, {"retry-after": "5"}, Answer(503, retry_after_s=5.0)),
+    ("301", 301, {"RETRY-AFTER": "5"}, Answer(301, retry_after_s=5.0)),
+    ("200 does not mean come back later", 200, {"Retry-After": "5"}, Answer(200)),
+    ("404 neither", 404, {"Retry-After": "5"}, Answer(404)),
+    ("garbage is as absent", 429, {"Retry-After": "soon"}, Answer(429)),
+    ("two headers", 429, [("Retry-After", "5"), ("retry-after", "9")], Answer(429, retry_after_s=9.0)),
+    (
+        "a date by the server's clock",
+        429,
+        [("Retry-After", "Sun, 01 Mar 2026 12:00:07 GMT"), DATE],
+        Answer(429, retry_after_s=7.0),
+    ),
+    ("quota", 200, {"RateLimit": '"d";r=5;t=10'}, Answer(200, quota=Quota(5, 10))),
+    (
+        "quota of the old habit",
+        200,
+        {"X-RateLimit-Remaining": "5", "X-RateLimit-Reset": "10"},
+        Answer(200, quota=Quota(5, 10)),
+    ),
+    ("half a quota", 200, {"X-RateLimit-Limit": "5"}, Answer(200)),
+    ("challenge by Cloudflare", 403, {"CF-Mitigated": "Challenge "}, Answer(403, challenge=True)),
+    ("challenge by AWS", 202, {"x-amzn-waf-action": "challenge"}, Answer(202, challenge=True)),
+    ("captcha by AWS", 405, {"x-amzn-waf-action": "captcha"}, Answer(405, challenge=True)),
+    ("other words in those headers", 200, {"cf-mitigated": "none", "x-amzn-waf-action": "allow"}, Answer(200)),
+]
+
+
+@pytest.mark.parametrize(("status", "headers", "answer"), [row[1:] for row in READ], ids=[row[0] for row in READ])
+def test_what_a_response_says(status: int, headers: Headers, answer: Answer) -> None:
+    assert read_answer(status=status, headers=headers, utc=UTC_NOW) == answer
+
+
+def test_a_failure_has_neither_status_nor_headers() -> None:
+    answer = read_answer(failure=Failure.NETWORK_TIMEOUT, elapsed_s=30.0, utc=UTC_NOW)
+    assert answer == Answer(failure=Failure.NETWORK_TIMEOUT, elapsed_s=30.0)
+
+
+@pytest.mark.parametrize("our_clock_off", [timedelta(days=-1), timedelta(0), timedelta(days=1)], ids=str)
+@pytest.mark.parametrize(
+    ("headers", "answer"),
+    [
+        ([("Retry-After", "90")], Answer(429, retry_after_s=90.0)),
+        ([("Retry-After", "Sun, 01 Mar 2026 12:01:30 GMT")], Answer(429, retry_after_s=90.0)),
+        ([("Retry-After", str(EPOCH + 90))], Answer(429, retry_after_s=90.0)),
+        ([("X-RateLimit-Remaining", "5"), ("X-RateLimit-Reset", str(EPOCH + 90))], Answer(429, quota=Quota(5, 90))),
+        ([("X-RateLimit-Remaining", "5"), ("X-RateLimit-Reset", "90")], Answer(429, quota=Quota(5, 90))),
+    ],
+    ids=["seconds", "date", "epoch", "quota epoch", "quota seconds"],
+)
+def test_our_clock_does_not_matter_where_the_server_tells_its_own(
+    headers: list[tuple[str, str]], answer: Answer, our_clock_off: timedelta
+) -> None:
+    """T1, F3."""
+    assert read_answer(status=429, headers=[*headers, DATE], utc=UTC_NOW + our_clock_off) == answer
+
+
+@given(
+    st.integers(0, 999),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["Retry-After", "Date", "RateLimit", "X-RateLimit-Reset", "X-RateLimit-Remaining"])
+            | st.text(max_size=20),
+            st.text(max_size=60) | st.integers(0).map(str),
+        )
+    ),
+)
+def test_no_response_can_raise(status: int, headers: list[tuple[str, str]]) -> None:
+    answer = read_answer(status=status, headers=headers, utc=UTC_NOW)
+    assert answer.retry_after_s is None or answer.retry_after_s > 0
