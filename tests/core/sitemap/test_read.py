@@ -148,6 +148,10 @@ NAMESPACES = [
     ("a misspelt XML declaration", "<?xml version=1 encodin='utf8'?><urlset><url><loc>/a</loc></url></urlset>"),
     ("a comment before the declaration", "<!-- v2 --><?xml version='1.0'?><urlset><url><loc>/a</loc></url></urlset>"),
     ("a warning before the declaration", "Notice: x\n<?xml version='1.0'?><urlset><url><loc>/a</loc></url></urlset>"),
+    (
+        "a warning in HTML before the declaration",
+        "<br /><b>Warning</b>: x\n<?xml version='1.0'?><urlset><url><loc>/a</loc></url></urlset>",
+    ),
     ("a stylesheet", "<?xml-stylesheet href='x.xsl'?><urlset><url><loc>/a</loc></url></urlset>"),
     ("a comment before the root", "<!-- <html> --><urlset><url><loc>/a</loc></url></urlset>"),
     ("attributes", "<urlset a='1'><url b='2'><loc c='3'>/a</loc></url></urlset>"),

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from amble.core.sitemap.charset import decoder_for
 from amble.core.sitemap.collect import Collector, Full
+from amble.core.sitemap.dialects import DIALECTS
 from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, SitemapEntry, SitemapKind
 from amble.core.sitemap.text import TextBody
 from amble.core.sitemap.unpack import GZIP_MAGIC, Unpacker
@@ -18,8 +19,9 @@ _PIECE_CHARS = 64 * 1024  # a parser is fed in pieces of about this size, howeve
 _JUNK_CHARS_MAX = 1024  # warnings and comments that a broken generator may print before its XML declaration
 _SPACE = " \t\r\n\ufeff"
 
-_HTML = re.compile(r"(?:<!--.{0,1000}?-->\s*)*<(?:!doctype\s+html|html|head|body|script|title|meta)\b", re.I | re.S)
-_XML_DECLARATION = re.compile(r"<\?xml\s[^>]{0,500}?\?>\s*", re.S)
+_HTML = re.compile(r"(?><!--.*?-->\s*)*+<(?:!doctype\s+html|html|head|body|script|title|meta)\b", re.I | re.S)
+_ROOT = re.compile(rf"<(?:[\w.-]+:)?(?:{'|'.join(DIALECTS)})\b", re.I)
+_XML_DECLARATION = re.compile(r"<\?xml\s[^>]{0,500}?\?>")
 _ARCHIVES = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0<", b"<\0")
 
@@ -157,10 +159,10 @@ class SitemapReader:
         """Decide by the first characters what reads this, and return the text from where it should start."""
         if not text:
             return text
-        declared_at = text.find("<?xml", 0, _JUNK_CHARS_MAX)
-        if declared_at >= 0 and not _HTML.match(text):
+        declaration = _XML_DECLARATION.search(text, 0, _JUNK_CHARS_MAX)
+        if declaration and not _HTML.match(text) and not _ROOT.search(text, 0, declaration.start()):
             # The declaration goes too: its encoding has been obeyed, and a misspelt one is no reason to stop.
-            text = _XML_DECLARATION.sub("", text[declared_at:], count=1).lstrip(_SPACE)
+            text = text[declaration.end() :].lstrip(_SPACE)
         if _HTML.match(text):
             self._invalid, self.finished = Invalid.HTML, True
         elif text.startswith("<"):

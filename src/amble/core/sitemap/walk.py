@@ -95,9 +95,9 @@ class SitemapWalk:
         return url
 
     def redirected(self, url: str, target: str) -> bool:
-        """The sitemap handed out as `url` redirects to `target`: whether to follow. If not, `url` is settled."""
+        """The sitemap handed out as `url` redirects to `target`, an absolute URL: follow? If not, it is settled."""
         self._depth_of(url)
-        where = normalize(target, url)
+        where = normalize(target)
         if isinstance(where, str) and where not in self._seen:
             self._seen.add(where)
             return True
