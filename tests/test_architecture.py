@@ -1,0 +1,94 @@
+"""What holds for the source as a whole: who may import whom, and the few things every file does or leaves."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = REPOSITORY / "src" / "amble"
+LINES_MAX = 400
+
+# Importing `datetime` is no sin; asking it for the time is. The rest of the clock, the disk and the network is kept
+# out of the core by the import contracts in pyproject.toml.
+_CLOCKS = {"now", "utcnow", "today"}
+_UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module of the package, parsed, by its path below src/amble."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8")) for path in paths}
+
+
+def source(name: str) -> str:
+    """The text of a module."""
+    return (PACKAGE / name).read_text("utf-8")
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    """Every call in a module."""
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def test_the_checks_look_at_the_whole_package() -> None:
+    assert {"__init__.py", "errors.py", "core/urls.py", "core/pacing/pace.py"} <= modules().keys()
+
+
+def test_nothing_imports_upward_and_the_core_stays_pure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "src"))
+    status = lint_imports(config_filename=str(REPOSITORY / "pyproject.toml"), no_cache=True)
+    assert status == 0, capsys.readouterr().out
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert [name for name, tree in modules().items() if not ast.get_docstring(tree)] == []
+
+
+def test_every_module_of_the_core_says_that_it_is_pure() -> None:
+    def opening(tree: ast.Module) -> str:
+        return (ast.get_docstring(tree) or "").partition("\n\n")[0]
+
+    core = {name: opening(tree) for name, tree in modules().items() if name.startswith("core/")}
+    assert [name for name, text in core.items() if "pure" not in text.lower()] == []
+
+
+def test_the_core_is_told_the_time_and_opens_nothing() -> None:
+    found = [
+        f"{name}:{call.lineno}"
+        for name, tree in modules().items()
+        if name.startswith("core/")
+        for call in calls(tree)
+        if (isinstance(call.func, ast.Attribute) and call.func.attr in _CLOCKS)
+        or (isinstance(call.func, ast.Name) and call.func.id in ("open", "input"))
+    ]
+    assert found == []
+
+
+def test_no_module_is_longer_than_a_person_reads() -> None:
+    lengths = {name: source(name).count("\n") for name in modules()}
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_MAX} == {}
+
+
+def test_only_what_talks_to_people_prints() -> None:
+    found = [
+        f"{name}:{call.lineno}"
+        for name, tree in modules().items()
+        if not name.startswith(("cli/", "testing/"))
+        for call in calls(tree)
+        if isinstance(call.func, ast.Name) and call.func.id == "print"
+    ]
+    assert found == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    assert [name for name in modules() if _UNFINISHED.search(source(name))] == []
