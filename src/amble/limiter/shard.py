@@ -53,12 +53,13 @@ class Shard:
             queue[0].wake()
 
     def settle(self, pace: Pace, permit: Permit, answer: Answer, now: float, utc: datetime) -> Sequence[Event]:
-        before = pace.successes, pace.limited, pace.failures
+        successes, trouble = pace.successes, pace.troubles
+        limited, failures = trouble.limited, trouble.failures
         events = pace.settle(permit, answer, now)
-        totals = self.totals
-        totals.successes += pace.successes - before[0]
-        totals.limited += pace.limited - before[1]
-        totals.failures += pace.failures - before[2]
+        totals, trouble = self.totals, pace.troubles
+        totals.successes += pace.successes - successes
+        totals.limited += trouble.limited - limited
+        totals.failures += trouble.failures - failures
         self._tell_first(pace)
         self.registry.sweep(now, utc)
         return events

@@ -39,6 +39,10 @@ class Block:
         self.limited = False  # the server asked for less
         self.tripped = False  # the breaker is open: the server fails
 
+    def probe_failed(self) -> None:
+        self.failed_probes += 1
+        self.probe_successes = 0
+
     def refused(self, sent_at: float, retry_after_s: float | None) -> None:
         """One more request was refused; those sent before the block was known are part of it."""
         self.last_at = max(self.last_at, sent_at)

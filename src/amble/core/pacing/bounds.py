@@ -1,4 +1,4 @@
-"""What holds for a domain whatever its strategy learns: settings and the most specific rule, resolved once. Pure."""
+"""What holds for a domain whatever its strategy learns: settings, the most specific rule, the crawl delay. Pure."""
 
 from __future__ import annotations
 
@@ -11,25 +11,68 @@ from amble.errors import SettingsError
 Random = Callable[[], float]  # uniform in [0, 1); passed in, never taken from the module
 
 
+FAMILY_MAX = 1_000  # crawl delays that differ; sites that each ask for another one pay for their own
+
+
 class Bounds:
-    """Shared by all domains that the same rule covers."""
+    """Shared by all domains with the same rule and crawl delay, so that a domain pays only for one reference."""
 
-    __slots__ = ("gap_s", "parallel", "random", "random_delay_s", "settings", "source", "strategy")
+    __slots__ = (
+        "_family",
+        "_rule",
+        "baseline_s",
+        "crawl_delay_s",
+        "crowded_from_s",
+        "gap_s",
+        "parallel",
+        "random",
+        "random_delay_s",
+        "settings",
+        "source",
+        "strategy",
+    )
 
-    def __init__(self, settings: PacingSettings, rule: Rule | None, random: Random) -> None:
-        rule = rule or Rule()
-        minimum_s = settings.min_crawl_delay if rule.delay is None else max(rule.delay, settings.min_crawl_delay)
-        max_rate = settings.max_rate if rule.max_rate is None else rule.max_rate
-        rate_gap_s = 0.0 if max_rate is None else 1.0 / max_rate
+    def __init__(
+        self,
+        settings: PacingSettings,
+        rule: Rule | None,
+        random: Random,
+        crawl_delay_s: float | None = None,
+        family: dict[float | None, Bounds] | None = None,
+    ) -> None:
         self.settings = settings
         self.random = random
-        self.gap_s = max(minimum_s, rate_gap_s)
-        self.source = Source.MINIMUM if minimum_s >= rate_gap_s else Source.MAX_RATE
-        if self.gap_s == 0.0:
-            self.source = Source.NONE
+        self._rule = rule = rule or Rule()
+        self._family = {} if family is None else family
+        self._family[crawl_delay_s] = self
+        self.crawl_delay_s = crawl_delay_s or settings.default_crawl_delay or None
+        self.gap_s, self.source = self._longest_gap(rule)
         self.random_delay_s = settings.random_delay if rule.random_delay is None else rule.random_delay
         self.parallel = settings.max_parallel_per_domain if rule.parallel is None else rule.parallel
         self.strategy = settings.pacing if rule.pacing is None else rule.pacing
+        # Over the baseline by one step, a delay costs a slot.
+        self.baseline_s = max(settings.base_delay, self.crawl_delay_s or 0.0)
+        self.crowded_from_s = self.baseline_s + settings.concurrency_step
+
+    def under(self, crawl_delay_s: float | None) -> Bounds:
+        """The same bounds with what robots.txt asks for; None where it asks for nothing and the default holds."""
+        known = self._family.get(crawl_delay_s)
+        family = self._family if len(self._family) < FAMILY_MAX else None
+        return known or Bounds(self.settings, self._rule, self.random, crawl_delay_s, family)
+
+    def _longest_gap(self, rule: Rule) -> tuple[float, Source]:
+        settings = self.settings
+        max_rate = settings.max_rate if rule.max_rate is None else rule.max_rate
+        gaps = (
+            (0.0 if max_rate is None else 1.0 / max_rate, Source.MAX_RATE),
+            (max(rule.delay or 0.0, settings.min_crawl_delay), Source.MINIMUM),
+            (self.crawl_delay_s or 0.0, Source.CRAWL_DELAY),
+        )
+        longest_s, source = 0.0, Source.NONE
+        for gap_s, named in gaps:
+            if gap_s > 0 and gap_s >= longest_s:
+                longest_s, source = gap_s, named
+        return longest_s, source
 
 
 class Rulebook:

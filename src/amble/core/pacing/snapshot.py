@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from amble.core.pacing.latency import percentile_s
 from amble.core.pacing.pace import Pace
 
 
@@ -77,7 +78,7 @@ class LimiterSnapshot:
 
 
 def snapshot_domain(pace: Pace, now: float, waiting: int = 0) -> DomainSnapshot:
-    latency = pace.latency
+    trouble = pace.troubles
     return DomainSnapshot(
         domain=pace.domain,
         strategy=pace.strategy.name,
@@ -91,17 +92,17 @@ def snapshot_domain(pace: Pace, now: float, waiting: int = 0) -> DomainSnapshot:
         in_flight=pace.in_flight,
         parallel=pace.parallel,
         waiting=waiting,
-        latency_s=latency.ewma_s if latency else None,
-        latency_p95_s=latency.percentile_s() if latency else None,
-        error_rate=pace.window.error_rate(now) if pace.window else 0.0,
+        latency_s=pace.latency_s,
+        latency_p95_s=percentile_s(pace.latency_ring),
+        error_rate=trouble.window.error_rate(now) if trouble.window else 0.0,
         circuit=pace.circuit,
         success_streak=pace.success_streak,
-        error_streak=pace.error_streak,
+        error_streak=trouble.error_streak,
         blocked_s=max(0.0, pace.blocked_until - now),
         requests=pace.seq,
         successes=pace.successes,
-        limited=pace.limited,
-        failures=pace.failures,
+        limited=trouble.limited,
+        failures=trouble.failures,
     )
 
 

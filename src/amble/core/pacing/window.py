@@ -33,14 +33,13 @@ class FailureWindow:
         self._totals = [0] * len(self._totals)
         self._failures = [0] * len(self._failures)
 
-    def seed(self, successes: int, since: float, now: float) -> None:
-        """Count successes that came before the window existed, as if they had come evenly since `since`."""
-        buckets = len(self._totals)
-        age = min(buckets, int(now // self._bucket_s) - int(since // self._bucket_s) + 1)
-        in_window = successes * min(1.0, buckets * self._bucket_s / max(now - since, self._bucket_s))
-        for step in range(age):
-            share = round(in_window * (step + 1) / age) - round(in_window * step / age)
-            self._totals[(self._newest - step) % buckets] += share
+    def seed(self, successes: int, over_s: float, now: float) -> None:
+        """Count successes that came before the window existed, evenly over the last so many seconds."""
+        newest, buckets = self._turn(now), len(self._totals)
+        filled = min(buckets, int(over_s // self._bucket_s) + 1)
+        for step in range(filled):
+            share = round(successes * (step + 1) / filled) - round(successes * step / filled)
+            self._totals[(newest - step) % buckets] += share
 
     def _turn(self, now: float) -> int:
         """Empty the buckets that time has passed by; return the slot of the present one."""

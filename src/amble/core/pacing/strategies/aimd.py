@@ -28,6 +28,7 @@ class Aimd(Strategy):
     )
 
     name: ClassVar[str] = "aimd"
+    counts_sends: ClassVar[bool] = True
 
     def __init__(self, settings: PacingSettings) -> None:
         super().__init__()

@@ -23,6 +23,8 @@ FIRST_RATE = 2.0
 LOWEST_RATE = 1 / 60
 SHORTEST_PAUSE_S = 0.4
 QUOTA_SHARE = 0.98
+STARVED = 1 / 0.7  # a request this much later than allowed shows that there was nothing to send
+FIRST_ANSWERS = 8  # before these, response times are only added up
 HEADERLESS_ANSWERS = 50  # so many answers without quota headers end the trust in them
 
 
@@ -30,16 +32,12 @@ class Gauge(Strategy):
     __slots__ = (
         "_epoch_at",
         "_epoch_seq",
+        "_first_latency",
         "_guard",
         "_headerless",
-        "_mark_at",
-        "_mark_seq",
         "_rate_max",
-        "_seq",
         "_slots",
-        "_starved",
         "_track",
-        "rate",
     )
 
     name: ClassVar[str] = "gauge"
@@ -49,16 +47,16 @@ class Gauge(Strategy):
         self._rate_max = float("inf")
         self._epoch_at: float | None = None  # the measured span begins: the first send, then each release
         self._epoch_seq = 0
-        self._mark_seq = 0  # where the last stretch of sends began, to see whether the frontier fills the rate
-        self._mark_at = 0.0
-        self._starved = False
-        self._seq = 0
         self._track: Track | None = None  # None while nothing is known of the limit (the START phase)
         self._guard: LatencyGuard | None = None
         self._slots: Slots | None = None
         self._headerless: int | None = None  # answers since the last quota headers, while these set the pace
-        self.rate = FIRST_RATE
+        self._first_latency = 0.0
         self._set_rate(FIRST_RATE, "start")
+
+    @property
+    def rate(self) -> float:
+        return 1.0 / self.delay_s
 
     @property
     def limit(self) -> float | None:
@@ -84,36 +82,25 @@ class Gauge(Strategy):
         if self.rate > self._rate_max:
             self._set_rate(self._rate_max, "crawl delay")
 
-    def on_send(self, permit: Permit) -> None:
-        self._seq = permit.seq
-        sent = permit.seq - self._mark_seq
+    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
         if self._epoch_at is None:
             self._epoch_at = permit.sent_at
-            self._restart_mark(permit.seq, permit.sent_at)
-        elif sent >= 8 and sent >= self.rate / 2:
-            self._starved = sent < 0.7 * self.rate * (permit.sent_at - self._mark_at)
-            self._mark_seq, self._mark_at = permit.seq, permit.sent_at
-
-    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
         if self._headerless is not None:
             self._headerless += 1
             if self._headerless > HEADERLESS_ANSWERS:
                 self._headerless = None
             return 0.0
+        slow = latency_s is not None and self._watch(permit, latency_s, now)
         guard = self._guard
-        if latency_s is not None:
-            if guard is None:
-                guard = self._guard = LatencyGuard()
-            guard.observe(permit, latency_s, now)
-            if guard.overloaded:
-                return self._relieve(guard, in_flight, now)
-        track = self._track
-        if track is not None:
-            track.pages += 1
+        if slow and guard is not None and guard.overloaded:
+            return self._relieve(guard, permit, in_flight, now)
+        if self._track is not None:
+            self._track.pages += 1
         if self._slots is not None:
             self._slots.accept(permit.in_flight)
             self.parallel = self._slots.cap
-        if not self._starved and (guard is None or not guard.queueing):
+        # A request sent later than it might have been proves nothing about a higher rate.
+        if permit.sent_at - permit.previous_at <= STARVED * permit.gap_s and not (slow and guard and guard.queueing):
             self._grow(now)
         return 0.0
 
@@ -159,7 +146,6 @@ class Gauge(Strategy):
         self._track.restart(gap_s=max(0.0, probe.sent_at - release_at), now=now)
         self._epoch_at = release_at
         self._epoch_seq = probe.seq - 1
-        self._restart_mark(probe.seq, probe.sent_at)
         reason = "limit of requests at once" if block.explained else self._track.reason
         self._set_rate((1 - MARGIN) * self._track.limit, reason)
         self._track.rate_low = self.rate
@@ -181,21 +167,29 @@ class Gauge(Strategy):
             self._set_rate((1 - MARGIN) * self._track.limit, "learned earlier")
             self._track.rate_low = self.rate
 
+    def _watch(self, permit: Permit, latency_s: float, now: float) -> bool:
+        """Whether the site answers slower than while idle; known once there are enough answers to compare with."""
+        if self._guard is not None:
+            return self._guard.observe(permit, latency_s, now)
+        self._first_latency += latency_s
+        if permit.seq >= FIRST_ANSWERS:
+            self._guard = LatencyGuard.begin(self._first_latency / permit.seq, permit.seq)
+        return False
+
     def _grow(self, now: float) -> None:
-        track = self._track
+        rate, track = 1.0 / self.delay_s, self._track
         if track is None:
             # Double every tau seconds, but never on fewer than four answers.
-            answers = self.rate * (2.0 if self.rate < 8 else 4.0)
-            rate = self.rate * 2.0 ** (1.0 / (answers if answers > 4 else 4.0))
-            self._set_rate(rate, "no limit met yet")
+            answers = rate * (2.0 if rate < 8 else 4.0)
+            self._set_rate(rate * 2.0 ** (1.0 / (answers if answers > 4 else 4.0)), "no limit met yet")
         else:
-            rate = track.grown(self.rate, now)
-            if rate != self.rate:
-                self._set_rate(rate, "probing above the limit" if track.beyond else "close to the limit")
+            grown = track.grown(rate, now)
+            if grown != rate:
+                self._set_rate(grown, "probing above the limit" if track.beyond else "close to the limit")
 
-    def _relieve(self, guard: LatencyGuard, in_flight: int, now: float) -> float:
+    def _relieve(self, guard: LatencyGuard, permit: Permit, in_flight: int, now: float) -> float:
         """The site queues our requests: slow down to what it serves and let the queue drain."""
-        relief = guard.relieve(self.rate, self._seq, in_flight, now)
+        relief = guard.relieve(self.rate, permit.seq + in_flight, in_flight, now)
         if self._track is None:
             self._track = Track(relief.rate / (1 - MARGIN), now)
         else:
@@ -204,15 +198,10 @@ class Gauge(Strategy):
         self._track.rate_low = min(self._track.rate_low, self.rate)
         return relief.drain_s
 
-    def _restart_mark(self, seq: int, now: float) -> None:
-        self._mark_seq, self._mark_at = seq, now
-        self._starved = False
-
     def _set_rate(self, rate: float, reason: str) -> None:
         if rate > self._rate_max:
             rate = self._rate_max
         if rate < LOWEST_RATE:
             rate = LOWEST_RATE
-        self.rate = rate
         self.delay_s = self.gap_s = 1.0 / rate
         self.note = reason

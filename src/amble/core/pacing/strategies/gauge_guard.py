@@ -16,6 +16,8 @@ _ENOUGH = 10
 _QUEUE_MAX = 2.5
 _CUTS_MAX = 4
 _IMPROVED = -0.2
+_SHORTEST_S = 1e-4
+_LOWEST = math.log(_SHORTEST_S)
 _STRETCH = 10  # answers over which the served rate is measured
 _LN2 = math.log(2)
 _LN15 = math.log(1.5)
@@ -64,29 +66,38 @@ class LatencyGuard:
         self._served_at = 0.0
         self._served_rate = 0.0
 
-    def observe(self, permit: Permit, latency_s: float, now: float) -> None:
+    @classmethod
+    def begin(cls, mean_s: float, samples: int) -> LatencyGuard:
+        """Begin with what the first answers showed."""
+        guard = cls()
+        guard._base = math.log(max(mean_s, _SHORTEST_S))
+        guard._base_n = samples
+        return guard
+
+    def observe(self, permit: Permit, latency_s: float, now: float) -> bool:
+        """Take in one answer. True when the site answers slower than it did while idle, so that a look is worth it."""
         self._served += 1
         if self._served >= _STRETCH:
             self._served_rate = self._served / (now - self._served_at) if now > self._served_at else 0.0
             self._served, self._served_at = 0, now
         if permit.seq <= self._since_seq:
-            return
-        sample = math.log(latency_s) if latency_s > 1e-4 else -9.2
-        self._n += 1
-        if self._n == 1:
+            return False
+        sample = math.log(latency_s) if latency_s > _SHORTEST_S else _LOWEST
+        self._n = n = self._n + 1
+        if n == 1:
             self._level = self._lowest = sample
-            if not self._base_n:
-                self._base = sample
         deviation = sample - self._level
-        self._level += max(_LEVEL, 1 / self._n) * deviation
-        self._lowest = min(self._lowest, self._level)
+        self._level = level = self._level + (_LEVEL if n > 10 else 1 / n) * deviation
+        if level < self._lowest:
+            self._lowest = level
         self._spread += _SPREAD * (deviation * deviation - self._spread)
         self._in_flight += _LEVEL * (permit.in_flight - self._in_flight)
         if permit.in_flight <= 2 and self._base_n < _BASELINE_SAMPLES:
             self._base_n += 1
-            self._base += max(_SPREAD, 1 / self._base_n) * (sample - self._base)
-        elif self._level < self._base + _LN13:
+            self._base += (_SPREAD if self._base_n > 50 else 1 / self._base_n) * (sample - self._base)
+        elif level < self._base + _LN13:
             self._base += _DRIFT * (sample - self._base)
+        return level - self._base > _LN15
 
     @property
     def latency_s(self) -> float:
@@ -140,7 +151,4 @@ class LatencyGuard:
         baseline_s = numbers.get("baseline_s", 0.0)
         if not 0 < baseline_s < math.inf:
             return None
-        guard = cls()
-        guard._base = math.log(baseline_s)
-        guard._base_n = _ENOUGH
-        return guard
+        return cls.begin(baseline_s, _ENOUGH)

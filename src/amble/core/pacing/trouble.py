@@ -1,0 +1,63 @@
+"""What went wrong at a domain lately: refusals, failures, and the clusters that turn noise into a limit. Pure.
+
+Most domains never have any, and then this costs them nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+from amble.core.pacing.settings import PacingSettings
+from amble.core.pacing.window import FailureWindow
+
+_LAST_10, _LAST_20 = (1 << 10) - 1, (1 << 20) - 1
+
+
+class Trouble:
+    __slots__ = ("_recent_403", "_recent_503", "error_streak", "fail_streak", "failures", "limited", "window")
+
+    def __init__(self) -> None:
+        self.limited = self.failures = 0
+        self.error_streak = 0  # refusals and failures in a row
+        self.fail_streak = 0  # those that count for the breaker
+        self.window: FailureWindow | None = None
+        self._recent_403 = self._recent_503 = 0  # one bit per answer, the newest lowest
+
+    def note_status(self, status: int | None) -> None:
+        self._recent_403 = (self._recent_403 << 1 | (status == 403)) & _LAST_20
+        self._recent_503 = (self._recent_503 << 1 | (status == 503)) & _LAST_10
+
+    def forbids(self) -> bool:
+        """Three 403s among the last twenty answers."""
+        return self._recent_403.bit_count() >= 3
+
+    def overloads(self) -> bool:
+        """Two 503s among the last ten: no noise any more."""
+        return self._recent_503.bit_count() >= 2
+
+    def succeed(self, now: float) -> None:
+        self.error_streak = self.fail_streak = 0
+        if self.window is not None:
+            self.window.add(False, now)
+
+    def forget_failures(self) -> None:
+        """The circuit closed: what led to it is settled."""
+        if self.window is not None:
+            self.window.clear()
+
+    def fail(self, settings: PacingSettings, earlier_successes: int, gap_s: float, now: float) -> str | None:
+        """Count a failure for the breaker; the reason to open the circuit, if that is now due."""
+        self.fail_streak += 1
+        if self.window is None:
+            buckets = math.ceil(settings.stats_window / settings.stats_bucket)
+            self.window = FailureWindow(buckets, settings.stats_bucket, now)
+            # The successes before the first failure are filled in as if they had come at the present gap.
+            in_window = min(earlier_successes, int(settings.stats_window / gap_s)) if gap_s else earlier_successes
+            self.window.seed(in_window, in_window * gap_s, now)
+        self.window.add(True, now)
+        total, failed = self.window.counts(now)
+        if self.fail_streak >= settings.consecutive_fail_threshold:
+            return f"{self.fail_streak} failures in a row"
+        if total >= settings.min_samples_to_trip and failed >= settings.error_rate_threshold * total:
+            return f"{failed} of {total} answers failed"
+        return None
