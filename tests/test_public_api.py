@@ -1,0 +1,165 @@
+"""The public face of amble: these names, these shapes, and an import that costs nothing.
+
+The functions under `if TYPE_CHECKING` are never run: the type checker holds them against the real signatures.
+"""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import amble
+
+PUBLIC = {
+    "AlreadySettled",
+    "AmbleError",
+    "BadDomain",
+    "BadUrl",
+    "CircuitOpen",
+    "Denied",
+    "Failure",
+    "Limiter",
+    "Outcome",
+    "PacingSettings",
+    "PermitError",
+    "Rule",
+    "SettingsError",
+    "TooLate",
+    "__version__",
+    "domain_of",
+}
+
+LIMITER = {
+    "changed": "(self, *, force: 'bool' = False) -> 'list[dict[str, Any]]'",
+    "listen": "(self, listener: 'Listener') -> 'None'",
+    "load": "(self, rows: 'Iterable[Mapping[str, Any]]') -> 'None'",
+    "not_before": "(self, url: 'str') -> 'float'",
+    "permit": "(self, url: 'str', *, deadline_s: 'float | None' = None, wait_if_open: 'bool' = False,"
+    " attempt: 'int' = 1) -> 'PermitRequest'",
+    "permit_sync": "(self, url: 'str', *, deadline_s: 'float | None' = None, wait_if_open: 'bool' = False,"
+    " attempt: 'int' = 1) -> 'IssuedPermit'",
+    "save": "(self) -> 'list[dict[str, Any]]'",
+    "set_crawl_delay": "(self, url: 'str', crawl_delay_s: 'float | None') -> 'None'",
+    "snapshot": "(self, top: 'int' = 20) -> 'LimiterSnapshot'",
+    "tell": "(self, events: 'Sequence[Event]') -> 'None'",
+    "try_permit": "(self, url: 'str', *, attempt: 'int' = 1) -> 'IssuedPermit | None'",
+}
+
+PERMIT = {"cancel", "domain", "receipt", "sent", "sent_at", "settle", "settled", "waited_s"}
+
+TREE = {
+    "SettingsError": ("AmbleError", ValueError),
+    "BadDomain": ("AmbleError", ValueError),
+    "BadUrl": ("AmbleError", ValueError),
+    "PermitError": ("AmbleError", RuntimeError),
+    "AlreadySettled": ("PermitError", RuntimeError),
+    "Denied": ("AmbleError", Exception),
+    "CircuitOpen": ("Denied", Exception),
+    "TooLate": ("Denied", Exception),
+}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(amble.__all__) == PUBLIC
+    assert list(amble.__all__) == sorted(amble.__all__)
+    assert set(dir(amble)) >= PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_name_can_be_had(name: str) -> None:
+    value = getattr(amble, name)
+    assert value is getattr(amble, name)
+    assert isinstance(value, str) == (name == "__version__")
+
+
+def test_a_star_import_gives_the_same_names() -> None:
+    namespace: dict[str, Any] = {}
+    exec("from amble import *", namespace)
+    assert set(namespace) - {"__builtins__"} == PUBLIC
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'amble' has no attribute 'Limitr'"):
+        getattr(amble, "Limitr")  # noqa: B009
+
+
+def test_the_version_is_the_projects() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert amble.__version__ == project["version"]
+
+
+def test_the_methods_of_the_limiter_are_these() -> None:
+    methods = {
+        name: str(inspect.signature(member))
+        for name, member in inspect.getmembers(amble.Limiter, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert methods == LIMITER
+
+
+def test_the_face_of_a_permit_is_this() -> None:
+    permit = amble.Limiter().permit_sync("https://a.test/")
+    assert {name for name in dir(permit) if not name.startswith("_")} == PERMIT
+    assert str(inspect.signature(permit.settle)) == (
+        "(*, status: 'int | None' = None, headers: 'Headers | None' = None, elapsed_s: 'float | None' = None,"
+        " error: 'BaseException | Failure | None' = None) -> 'None'"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(TREE))
+def test_the_tree_of_errors_is_as_drawn(name: str) -> None:
+    parent, builtin = TREE[name]
+    error = getattr(amble, name)
+    assert issubclass(error, getattr(amble, parent))
+    assert issubclass(error, builtin)
+
+
+def _modules_after(statement: str) -> set[str]:
+    code = f"import sys; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before), sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_amble_imports_nothing_heavy() -> None:
+    loaded = _modules_after("import amble")
+    assert {name for name in loaded if name.startswith("amble")} == {"amble"}
+    assert not loaded & {"asyncio", "pydantic", "pycurl", "duckdb", "ada_url", "logging", "email", "importlib.metadata"}
+
+
+def test_the_limiter_needs_no_network_library_and_no_database() -> None:
+    loaded = _modules_after("import amble; amble.Limiter")
+    assert "amble.limiter" in loaded
+    assert not loaded & {"pycurl", "duckdb", "uvloop", "selectolax", "httpx", "aiohttp", "zstandard", "brotli"}
+    assert not {name for name in loaded if name.startswith(("amble.fetcher", "amble.testing"))}
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    async def awaited(limiter: amble.Limiter) -> int:
+        permit = await limiter.permit("https://a.test/", deadline_s=3, wait_if_open=True, attempt=2)
+        permit.settle(status=200, headers={"Date": "x"}, elapsed_s=0.5)
+        async with limiter.permit("https://a.test/") as permit:
+            permit.settle(error=TimeoutError())
+        waited_s: float = permit.waited_s
+        return round(waited_s)
+
+    def threads(limiter: amble.Limiter, headers: Mapping[str, str]) -> None:
+        with limiter.permit_sync("https://a.test/", deadline_s=1.5) as permit:
+            permit.settle(status=429, headers=headers)
+        maybe = limiter.try_permit("https://a.test/")
+        if maybe is not None:
+            maybe.settle(error=amble.Failure.NETWORK_RESET)
+
+    def settings() -> amble.Limiter:
+        rules = {"*.shop.example": amble.Rule(delay=2.0, parallel=1)}
+        return amble.Limiter(amble.PacingSettings(pacing="linear", rules=rules))
+
+    def denied(error: amble.CircuitOpen | amble.TooLate) -> tuple[str, float, str | None]:
+        return error.domain, error.wait_s, error.hint
