@@ -38,7 +38,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
         "contradiction",
         {"slices": 1, "crust": False, "topping": "jam"},
         "a single slice without crust falls apart",
-        "change one of the two settings",
+        "change one of the settings named",
     ),
 ]
 

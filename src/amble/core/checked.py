@@ -33,7 +33,7 @@ def _as_settings_error(refused: ValidationError, model: type[BaseModel]) -> Sett
             hints.append(nearest_hint(str(problem["loc"][-1]), list(model.model_fields)))
         elif not name:
             problems.append(problem["msg"].removeprefix("Value error, "))
-            hints.append("change one of the two settings")
+            hints.append("change one of the settings named")
         else:
             problems.append(f"{name} = {problem['input']!r}: {problem['msg'].lower()}")
             hints.append(_field_hint(model, str(problem["loc"][0])))

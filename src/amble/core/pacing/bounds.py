@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from amble.core.pacing.permit import Source
 from amble.core.pacing.settings import PacingSettings, Rule
-from amble.errors import SettingsError
+from amble.core.urls import domain_of
+from amble.errors import BadDomain, SettingsError
 
 Random = Callable[[], float]  # uniform in [0, 1); passed in, never taken from the module
 
@@ -62,7 +63,8 @@ class Bounds:
 
     def _longest_gap(self, rule: Rule) -> tuple[float, Source]:
         settings = self.settings
-        max_rate = settings.max_rate if rule.max_rate is None else rule.max_rate
+        # A rule may say `unlimited`, which is not the same as saying nothing.
+        max_rate = rule.max_rate if "max_rate" in rule.model_fields_set else settings.max_rate
         gaps = (
             (0.0 if max_rate is None else 1.0 / max_rate, Source.MAX_RATE),
             (max(rule.delay or 0.0, settings.min_crawl_delay), Source.MINIMUM),
@@ -100,15 +102,18 @@ class Rulebook:
         return self._general
 
     def _add(self, pattern: str, bounds: Bounds) -> None:
-        name = pattern.strip().lower().rstrip(".")
+        name = pattern.strip()
         if name == "*":
             self._suffixes[""] = bounds
-        elif name.startswith("*.") and name[2:] and "*" not in name[2:]:
-            self._suffixes[name[2:]] = bounds
-        elif name and "*" not in name and "/" not in name:
-            self._exact[name] = bounds
-        else:
+            return
+        patterns = self._suffixes if name.startswith("*.") else self._exact
+        name = name.removeprefix("*.")
+        try:
+            if "*" in name or "/" in name:
+                raise BadDomain(name)
+            patterns[domain_of(name)] = bounds  # as domains are written: lower case, ASCII
+        except BadDomain:
             raise SettingsError(
                 f"rule pattern {pattern!r} is not understood",
                 hint="write a domain (shop.example), all its subdomains (*.shop.example), or * for every domain",
-            )
+            ) from None

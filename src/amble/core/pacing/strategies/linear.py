@@ -15,9 +15,10 @@ from amble.core.pacing.strategies.base import Strategy
 
 
 class Linear(Strategy):
-    __slots__ = ("_base_s", "_floor_s", "_probe_from_s", "_settings", "_shell_gap_s", "_streak")
+    __slots__ = ("_base_s", "_floor_s", "_moved_seq", "_probe_from_s", "_seq", "_settings", "_shell_gap_s", "_streak")
 
     name: ClassVar[str] = "linear"
+    counts_sends: ClassVar[bool] = True
 
     def __init__(self, settings: PacingSettings) -> None:
         super().__init__()
@@ -27,6 +28,8 @@ class Linear(Strategy):
         self._floor_s = 0.0
         self._shell_gap_s = 0.0
         self._streak = 0
+        self._seq = 0
+        self._moved_seq = 0  # answers to requests sent before the delay last moved say nothing about it
         self._probe_from_s: float | None = None  # the delay to go back to while a shorter one is on trial
 
     @property
@@ -44,7 +47,17 @@ class Linear(Strategy):
     def limit_to(self, gap_s: float, bursts: bool) -> None:
         self._shell_gap_s = gap_s
 
+    def on_send(self, permit: Permit) -> None:
+        self._seq = permit.seq
+
+    def on_cancel(self, permit: Permit) -> None:
+        if permit.seq == self._seq:
+            self._seq -= 1
+            self._moved_seq = min(self._moved_seq, self._seq)
+
     def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
+        if permit.seq <= self._moved_seq:
+            return 0.0
         self._streak += 1
         if self._streak >= self._settings.success_probe_threshold:
             self._streak = 0
@@ -52,14 +65,20 @@ class Linear(Strategy):
             self._try_shorter()
         return 0.0
 
+    def on_failed(self, permit: Permit, now: float) -> None:
+        self._streak = 0
+
     def on_block(self, block: Block, now: float) -> float:
         self._streak = 0
-        if self._probe_from_s is not None:
-            self._floor_s = self._probe_from_s
-            self._probe_from_s = None
-            self.propose(self._floor_s, "probe refused: back to the delay before it, which is now the floor")
-        else:
+        probe_from_s, self._probe_from_s = self._probe_from_s, None
+        if probe_from_s is None:
             self._lengthen("limited")
+        elif block.seq > self._moved_seq:
+            self._floor_s = probe_from_s
+            self.propose(probe_from_s, "probe refused: back to the delay before it, which is now the floor")
+        else:
+            self.delay_s = probe_from_s
+            self._lengthen("limited before the probe began")
         return self.delay_s
 
     def on_refused(self, block: Block, now: float) -> float:
@@ -87,4 +106,5 @@ class Linear(Strategy):
         shorter_s = max(self.delay_s - self._settings.delay_step, self._base_s, self._floor_s)
         if shorter_s < self.delay_s:
             self._probe_from_s = self.delay_s
+            self._moved_seq = self._seq
             self.propose(shorter_s, "probing a shorter delay")
