@@ -56,12 +56,12 @@ class Aimd(Strategy):
         return self._tokens
 
     def limit_to(self, gap_s: float, bursts: bool) -> None:
-        if gap_s > 0:
-            self._rate_cap = max(self._settings.min_rps, min(self._settings.max_rps, 1.0 / gap_s))
-        if not bursts:
-            # Burst credit would break the crawl delay the moment the credit is spent.
-            self._capacity = 1.0
-            self._tokens = min(self._tokens, 1.0)
+        settings = self._settings
+        fastest = min(settings.max_rps, 1.0 / gap_s) if gap_s > 0 else settings.max_rps
+        self._rate_cap = max(settings.min_rps, fastest)
+        # Burst credit would break a crawl delay the moment the credit is spent.
+        self._capacity = settings.token_bucket_capacity if bursts else 1.0
+        self._tokens = min(self._tokens, self._capacity)
 
     def on_send(self, permit: Permit) -> None:
         now = permit.sent_at
