@@ -46,7 +46,7 @@ class Bounds:
         self._rule = rule = rule or Rule()
         self._family = {} if family is None else family
         self._family[crawl_delay_s] = self
-        self.crawl_delay_s = crawl_delay_s or settings.default_crawl_delay or None
+        self.crawl_delay_s = (settings.default_crawl_delay if crawl_delay_s is None else crawl_delay_s) or None
         self.gap_s, self.source = self._longest_gap(rule)
         self.random_delay_s = settings.random_delay if rule.random_delay is None else rule.random_delay
         self.parallel = settings.max_parallel_per_domain if rule.parallel is None else rule.parallel

@@ -104,14 +104,15 @@ class Pace:
         """
         if now < self.not_before:
             return self.not_before
-        flying, block = self.flying, self.block
-        if flying is not None and (len(flying) >= self.parallel or (block and block.probes_out >= self._probes_max())):
+        block = self.block
+        while (flying := self.flying) is not None and (
+            len(flying) >= self.parallel or (block and block.probes_out >= self._probes_max())
+        ):
             oldest = flying[0]
             lost_at = oldest.sent_at + self.bounds.settings.permit_timeout
             if now < lost_at:
                 return lost_at
             self._lose(oldest)
-            return self.reserve(now)
         self.seq += 1
         in_flight = 1 if flying is None else len(flying) + 1
         permit = Permit(
@@ -134,7 +135,11 @@ class Pace:
     def sent(self, permit: Permit, now: float) -> None:
         """The request left only now: what comes after it is spaced from here."""
         permit.sent_at = now
-        if permit.seq == self.seq and now > self.last_start:
+        if permit.seq != self.seq:
+            for later in self.flying or ():
+                if later.seq > permit.seq:  # should it be given back, this is the start before it
+                    later.previous_at = max(later.previous_at, now)
+        if now > self.last_start:
             self.last_start = now
             self._respace()
 
