@@ -180,7 +180,7 @@ class Gauge(Strategy):
         rate, track = 1.0 / self.delay_s, self._track
         if track is None:
             # Double every tau seconds, but never on fewer than four answers.
-            answers = rate * (2.0 if rate < 8 else 4.0)
+            answers = rate * (2.0 if rate < 8 else 4.0 if rate < 30 else 8.0)
             self._set_rate(rate * 2.0 ** (1.0 / (answers if answers > 4 else 4.0)), "no limit met yet")
         else:
             grown = track.grown(rate, now)

@@ -16,7 +16,7 @@ FEW = 6  # fewer accepted requests than this measure nothing by themselves
 SPANS_KEPT = 4
 LEAN_FIRST, LEAN_LEAST, LEAN_MOST = 0.9, 0.5, 0.96
 LONELY, LONELY_SHARE = 30, 0.96
-ROUNDED_UP_S = 1.5
+ROUNDED_UP_S, ROUNDED_UP_REQUESTS = 1.5, 4
 SAME_LENGTH_S = 0.3  # two directed blocks this equal are of one fixed length
 SHORTEST_STEP_S, STEP_SHARE = 2.0, 0.25
 LEAN_HOLD = 6  # blocks for which a lean that failed is not tried again
@@ -34,13 +34,14 @@ class Evidence(NamedTuple):
     directed: bool  # the server said how long
 
     @property
-    def lonely(self) -> bool:
-        """One refusal after a long quiet run, over at once: jitter rather than exhaustion.
+    def rounded_up(self) -> bool:
+        """A Retry-After of a second, at several requests a second: what rounding up leaves of hardly any wait."""
+        return self.directed and self.blocked_s <= ROUNDED_UP_S and self.rate * self.blocked_s >= ROUNDED_UP_REQUESTS
 
-        A Retry-After of a second is what rounding up leaves of no wait at all.
-        """
-        rounding_s = ROUNDED_UP_S if self.directed else 0.0
-        return self.accepted >= LONELY and not self.failed_probes and self.blocked_s <= rounding_s
+    @property
+    def lonely(self) -> bool:
+        """One refusal after a long quiet run, over at once: jitter rather than exhaustion."""
+        return self.accepted >= LONELY and not self.failed_probes and (self.rounded_up or self.blocked_s == 0)
 
 
 class Track:
@@ -220,6 +221,8 @@ class Track:
         self._lean_hold -= 1
         if self._leaned_on is None:
             return
+        if evidence.rounded_up:
+            measured = evidence.accepted / max(evidence.span_s - evidence.blocked_s, 1e-3)
         if evidence.accepted < FEW or measured <= 1.03 * self._leaned_on:
             self._lean = max(LEAN_LEAST, 0.9 * self._lean)
             self._lean_hold = LEAN_HOLD
