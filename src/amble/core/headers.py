@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple, overload
 
 # A version, three digits, then the end or a space and a reason (RFC 9112 4). HTTP/2 lines are made up by libcurl.
 _STATUS_LINE = re.compile(r"HTTP/(?:1\.[01]|[23]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
 # A name is a token (RFC 9110 5.6.2) and the colon touches it (RFC 9112 5.1).
-_FIELD = re.compile(r"^([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\r\n]*)\r?\n", re.MULTILINE)
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_FIELD = re.compile(rf"^({_TOKEN}):([^\r\n]*)$", re.MULTILINE)
+_PLAIN_FIELD = re.compile(rf"^({_TOKEN}):([ -~]*)\r\n", re.MULTILINE)  # what nearly every field looks like
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -24,21 +27,11 @@ class Headers:
     Iterating gives (name, value) pairs.
     """
 
-    __slots__ = ("_by_name", "_pairs")
+    __slots__ = ("_first", "_pairs")
 
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
         self._pairs = tuple(pairs)
-        by_name: dict[str, str | list[str]] = {}
-        for name, value in self._pairs:
-            name = name.lower()
-            known = by_name.get(name)
-            if known is None:
-                by_name[name] = value
-            elif isinstance(known, list):
-                known.append(value)
-            else:
-                by_name[name] = [known, value]
-        self._by_name = by_name
+        self._first = {name.lower(): value for name, value in reversed(self._pairs)}
 
     @overload
     def get(self, name: str) -> str | None: ...
@@ -46,21 +39,27 @@ class Headers:
     def get(self, name: str, default: str) -> str: ...
     def get(self, name: str, default: str | None = None) -> str | None:
         """The first value under a name."""
-        values = self._by_name.get(name.lower(), default)
-        return values[0] if isinstance(values, list) else values
+        return self._first.get(name.lower(), default)
 
     def get_all(self, name: str) -> list[str]:
         """Every value under a name, in order."""
-        values = self._by_name.get(name.lower(), [])
-        return [values] if isinstance(values, str) else list(values)
+        name = name.lower()
+        if name not in self._first:
+            return []
+        return [value for known, value in self._pairs if known.lower() == name]
 
     def elements(self, name: str) -> list[str]:
         """The members of a comma-separated list that may be spread over several fields (RFC 9110 5.6.1)."""
         members = (member.strip(" \t") for value in self.get_all(name) for member in value.split(","))
         return [member for member in members if member]
 
+    @property
+    def has_repeats(self) -> bool:
+        """Whether any name comes twice."""
+        return len(self._first) != len(self._pairs)
+
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._by_name
+        return isinstance(name, str) and name.lower() in self._first
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._pairs)
@@ -91,6 +90,7 @@ class Malformed(NamedTuple):
     reason: str
 
 
+@lru_cache(maxsize=256)
 def read_status(line: bytes) -> int | Malformed:
     """The status of a status line."""
     match = _STATUS_LINE.fullmatch(line.decode("latin-1"))
@@ -102,19 +102,29 @@ def read_header_block(lines: list[bytes]) -> HeaderBlock | Malformed:
     status = read_status(lines[0])
     if isinstance(status, Malformed):
         return status
-    block = b"".join(lines[1:-1])
-    text = block.decode("latin-1")
-    if not _one_kind_of_line_ending(lines, text):
-        return Malformed("mixed line endings in the header block")
-    fields = _FIELD.findall(text)
-    if len(fields) != len(lines) - 2:
-        return Malformed("malformed header field")
-    headers = Headers([(name, _clean(value)) for name, value in fields])
-    # Copies of one length may be believed, anything else is how responses are smuggled (RFC 9112 6.3).
-    lengths = {length.strip(" \t") for value in headers.get_all("content-length") for length in value.split(",")}
-    if len(lengths) > 1:
+    fields = _read_fields(lines)
+    if isinstance(fields, Malformed):
+        return fields
+    headers = Headers(fields)
+    length = headers.get("content-length")
+    if length is not None and ("," in length or headers.has_repeats) and not _is_one_length(headers):
         return Malformed("contradicting Content-Length fields")
     return HeaderBlock(status, headers)
+
+
+def _read_fields(lines: list[bytes]) -> list[tuple[str, str]] | Malformed:
+    text = b"".join(lines[1:-1]).decode("latin-1")
+    count = len(lines) - 2
+    if lines[-1] == b"\r\n" and lines[0].endswith(b"\r\n"):
+        fields = _PLAIN_FIELD.findall(text)
+        if len(fields) == count:
+            return [(name, value.strip()) for name, value in fields]
+    if not _one_kind_of_line_ending(lines, text):
+        return Malformed("mixed line endings in the header block")
+    fields = _FIELD.findall(text.replace("\r\n", "\n"))
+    if len(fields) != count:
+        return Malformed("malformed header field")
+    return [(name, _clean(value)) for name, value in fields]
 
 
 def _one_kind_of_line_ending(lines: list[bytes], fields: str) -> bool:
@@ -126,11 +136,15 @@ def _one_kind_of_line_ending(lines: list[bytes], fields: str) -> bool:
     return fields.count("\r\n") == crs == len(lines) - 2 if ending == b"\r\n" else crs == 0
 
 
+def _is_one_length(headers: Headers) -> bool:
+    """Copies of one length may be believed, anything else is how responses are smuggled (RFC 9112 6.3)."""
+    lengths = [length for value in headers.get_all("content-length") for length in value.split(",")]
+    return len({length.strip(" \t") for length in lengths}) == 1
+
+
 def _clean(value: str) -> str:
     """A field value as text: UTF-8 where it is UTF-8, else Latin-1 (RFC 9110 5.5), without control characters [A12]."""
     value = value.strip(" \t")
-    if value.isascii() and value.isprintable():
-        return value
     with suppress(UnicodeDecodeError):
         value = value.encode("latin-1").decode("utf-8")
     return _CONTROL.sub("", value.replace("\t", " "))

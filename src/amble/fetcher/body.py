@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from io import BytesIO
 from typing import Protocol
 
 import brotli
@@ -167,21 +166,26 @@ def decoders_for(codings: list[str]) -> tuple[Decoder, ...]:
 class Body:
     """The bytes of one body: no stage of its decoding, and not the wire, may exceed `bytes_max`."""
 
-    __slots__ = ("_buffer", "_decoders", "_pieces", "_room", "wire_bytes")
+    __slots__ = ("_decoders", "_parts", "_pieces", "_room", "wire_bytes")
 
     def __init__(self, decoders: tuple[Decoder, ...], bytes_max: int) -> None:
         self._decoders = decoders
         self._room = [bytes_max] * (len(decoders) + 1)
-        self._buffer = BytesIO()
+        self._parts: list[bytes] = []
         self._pieces = 0
         self.wire_bytes = 0
 
     def write(self, data: bytes) -> None:
         """Take what came. Raises BodyFault or BodyOverflow; up to `bytes_max` bytes are kept in the latter case."""
-        self.wire_bytes += len(data)
+        size = len(data)
+        self.wire_bytes += size
         self._pieces += 1
         if self._pieces > PIECES_MAX:
             raise BodyFault(f"came in more than {PIECES_MAX} pieces")
+        if not self._decoders and size <= self._room[0]:
+            self._room[0] -= size
+            self._parts.append(data)
+            return
         try:
             self._pass(data, 0)
         except _LIBRARY_FAULTS as refused:
@@ -194,7 +198,7 @@ class Body:
             data = data[:room]
         self._room[stage] = room - len(data)
         if stage == len(self._decoders):
-            self._buffer.write(data)
+            self._parts.append(data)
         else:
             for piece in self._decoders[stage].feed(data):
                 self._pass(piece, stage + 1)
@@ -203,10 +207,11 @@ class Body:
 
     def finish(self) -> bytes:
         """The whole body. Raises BodyFault where a coding was cut short [A7]."""
-        if self.wire_bytes and not all(decoder.complete for decoder in self._decoders):
+        if not all(decoder.complete for decoder in self._decoders):
             raise BodyFault("compressed body is cut short")
-        return self._buffer.getvalue()
+        return self.prefix()
 
     def prefix(self) -> bytes:
         """What was kept of a body that is too long or broken."""
-        return self._buffer.getvalue()
+        self._decoders = ()  # with their windows, which may be larger than the body
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import pycurl
 
 from amble.clock import Clock
-from amble.core.headers import Headers, Malformed, read_header_block, read_status
+from amble.core.headers import HeaderBlock, Headers, Malformed, read_header_block
 from amble.core.outcome import Failure
 from amble.fetcher.body import ACCEPT_ENCODING, Body, BodyFault, BodyOverflow, decoders_for
 from amble.fetcher.guard import Pin
 from amble.fetcher.multi import Multi
-from amble.fetcher.request import FetchRequest
+from amble.fetcher.request import FetchRequest, KeepBody
 from amble.fetcher.settings import FetcherSettings
 
 HEADER_BYTES_MAX = 64 * 1024  # of one exchange, interim answers and trailers included [A12]
@@ -28,6 +28,7 @@ ERROR_BODY_BYTES_MAX = 64 * 1024  # of an answer that is no page: enough to see 
 
 _ABORT = -1  # any number but the one libcurl expects
 _SUPPRESS_CONNECT_HEADERS = 265  # known to libcurl since 7.54, without a name in pycurl
+_EMPTY_LINES = (b"\r\n", b"\n")
 _NOTHING = FetchRequest("")
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
@@ -77,13 +78,16 @@ class Transfer:
         "_plain_headers",
         "_proxy",
         "_settings",
+        "_timeout_ms",
         "_was_sent",
         "easy",
         "error",
         "first_byte_at",
         "headers",
+        "http_version",
         "peer_ip",
         "request",
+        "reused",
         "sent_at",
         "status",
         "stopped",
@@ -95,10 +99,10 @@ class Transfer:
         self._settings = settings
         self._multi = multi
         self._clock = clock
-        self._lines: list[bytes] = []
         self._plain_headers = _headers_of_every_request(settings)
         self._custom_headers = False
         self._proxy: str | None = None
+        self._timeout_ms = 0
         self.easy = pycurl.Curl()
         self._set_shared_options(settings, ca_file)
 
@@ -138,10 +142,12 @@ class Transfer:
         self.error: Exception | None = None
         self.sent_at: float | None = None
         self.first_byte_at: float | None = None
+        self.http_version: str | None = None
         self.peer_ip: str | None = None
+        self.reused = True
         self.window_from: float | None = None
         self.window_bytes = 0
-        self._lines.clear()
+        self._lines: list[bytes] = []
         self._header_bytes = 0
         self._interim = 0
         self._was_sent = False
@@ -149,7 +155,10 @@ class Transfer:
         self._pin = route.pin
         setopt = self.easy.setopt
         setopt(pycurl.URL, url)
-        setopt(pycurl.TIMEOUT_MS, _ms(timeout_s))
+        timeout_ms = _ms(timeout_s)
+        if timeout_ms != self._timeout_ms:
+            setopt(pycurl.TIMEOUT_MS, timeout_ms)
+            self._timeout_ms = timeout_ms
         setopt(pycurl.RESOLVE, route.pin.resolve)
         setopt(pycurl.CONNECT_TO, route.pin.connect_to)
         extra = request.extra_headers() if request.headers or request.etag or request.last_modified else None
@@ -186,6 +195,7 @@ class Transfer:
         if not self._pin.allows(wanted.addr[0]):
             self.stop(Failure.ADDRESS_FORBIDDEN, f"{wanted.addr[0]} was not among the checked addresses")
             return int(pycurl.SOCKET_BAD)
+        self.reused = False
         try:
             return _Lent(socket.socket(wanted.family, wanted.socktype, wanted.protocol).detach())
         except OSError as refused:
@@ -221,45 +231,51 @@ class Transfer:
     # --- Headers ---------------------------------------------------------------------------------------------------
 
     def _on_header(self, line: bytes) -> int | None:
-        if not self._header_bytes:
+        size = self._header_bytes
+        if not size:
             self.first_byte_at = self._clock.monotonic()
-        self._header_bytes += len(line)
-        if self._header_bytes > HEADER_BYTES_MAX or len(self._lines) > HEADER_LINES_MAX:
-            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, "more header lines or bytes than any answer needs")
-        if self.headers is not None:
-            return None  # a trailer: counted, not believed
+        size += len(line)
+        self._header_bytes = size
+        if size > HEADER_BYTES_MAX:
+            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {HEADER_BYTES_MAX} bytes of headers")
         self._lines.append(line)
-        if line in (b"\r\n", b"\n"):
-            return self._on_header_block()
-        return None
+        return self._on_header_block() if line in _EMPTY_LINES else None
 
     def _on_header_block(self) -> int | None:
-        status = read_status(self._lines[0])
-        if isinstance(status, Malformed):
-            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, status.reason)
-        if status < 200:
-            return self._on_interim(status)
-        block = read_header_block(self._lines)
-        self._lines.clear()
+        lines = self._lines
+        self._lines = []
+        if self.headers is not None:
+            return None  # trailers: counted, not believed
+        if len(lines) > HEADER_LINES_MAX:
+            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {HEADER_LINES_MAX} header lines")
+        block = read_header_block(lines)
         if isinstance(block, Malformed):
             return self.stop(Failure.NETWORK_PROTOCOL_ERROR, block.reason)
+        if block.status < 200:
+            return self._on_interim(block.status)
+        self.http_version = lines[0].partition(b" ")[0][5:].decode()
         self.status, self.headers = block
-        if self.request.keep_body is not None:
-            try:
-                refused = self.request.keep_body(self.status, self.headers)
-            except Exception as error:
-                self.error = error  # ours, not the server's: raised again when libcurl has let go
-                return _ABORT
-            if refused is not None:
-                return self.stop(refused, "refused by its headers")
-        length = self.headers.get("content-length", "")
-        if self.is_page and not self.request.keep_prefix and length.isdigit() and int(length) > self._bytes_max():
-            return self.stop(Failure.CONTENT_TOO_LARGE, f"{length[:20]} bytes announced")
+        if self.request.keep_body is not None and (refused := self._ask_judge(self.request.keep_body, block)):
+            return refused
+        length = self.headers.get("content-length")
+        if length is not None and self.is_page and length.isdigit() and int(length) > self._bytes_max():
+            return (
+                None
+                if self.request.keep_prefix
+                else self.stop(Failure.CONTENT_TOO_LARGE, f"{length[:20]} bytes announced")
+            )
         return None
+
+    def _ask_judge(self, keep_body: KeepBody, block: HeaderBlock) -> int | None:
+        try:
+            refused = keep_body(*block)
+        except Exception as error:
+            self.error = error  # ours, not the server's: raised again when libcurl has let go
+            return _ABORT
+        return None if refused is None else self.stop(refused, "refused by its headers")
 
     def _on_interim(self, status: int) -> int | None:
         """1xx: not the answer yet; its fields mean nothing to us (RFC 9110 15.2)."""
-        self._lines.clear()
         self._interim += 1
         if status == 101 or self._interim > INTERIM_ANSWERS_MAX:
             return self.stop(
@@ -285,7 +301,8 @@ class Transfer:
             if self._body is None:
                 if self.headers is None:
                     return self.stop(Failure.NETWORK_PROTOCOL_ERROR, "a body before the end of the headers")
-                self._body = Body(decoders_for(self.headers.elements("content-encoding")), self._bytes_max())
+                codings = self.headers.elements("content-encoding")
+                self._body = Body(decoders_for(codings) if codings else (), self._bytes_max())
             self._body.write(data)
         except BodyOverflow:
             if self.is_page and not self.request.keep_prefix:

@@ -41,12 +41,13 @@ class Engine:
         transfer.prepare(request, url, route, timeout_s)
         self._deadlines.watch(transfer)
         try:
-            finished = await self._multi.perform(transfer)
+            finished = await self._multi.start(transfer)
             if transfer.error is not None:
                 raise transfer.error
             now = self._clock.monotonic()
             return read_result(transfer, finished, url=url, began=began, now=now, proxied=route.proxy is not None)
         finally:
+            self._multi.drop(transfer)
             self._deadlines.forget(transfer)
             transfer.let_go()
             self._idle.append(transfer)
@@ -70,10 +71,15 @@ class Slots:
         self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    def take_now(self) -> bool:
+        """Take a slot if one is free."""
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
     async def take(self) -> None:
-        if self._free:
-            self._free -= 1
-            return
+        """Wait for a slot, in the order of asking."""
         turn = self._loop.create_future()
         self._waiting.append(turn)
         try:

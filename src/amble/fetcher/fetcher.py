@@ -12,14 +12,14 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from amble.clock import Clock, SystemClock
-from amble.core.addresses import AddressPolicy
+from amble.core.addresses import AddressPolicy, Forbidden
 from amble.core.outcome import Failure
-from amble.core.urls import Refusal, normalize, origin_of
+from amble.core.urls import Base, Refusal, normalize, origin_of
 from amble.errors import BadUrl, FetcherClosed, SettingsError
 from amble.fetcher.authorities import default_ca_file
 from amble.fetcher.curl import Route
 from amble.fetcher.engine import Engine
-from amble.fetcher.guard import Guard, pin_host, pin_proxy
+from amble.fetcher.guard import Guard, pin_proxy
 from amble.fetcher.request import FetchRequest
 from amble.fetcher.resolver import DnsError, RememberingResolver, Resolution, Resolver, ThreadedResolver
 from amble.fetcher.result import FetchResult, Phase
@@ -67,18 +67,23 @@ class Fetcher:
 
     async def fetch(self, request: FetchRequest) -> FetchResult:
         """Make one request. Whatever the network or the server does is in the result; only our own mistakes raise."""
-        url = normalize(request.url)
-        if isinstance(url, Refusal):
-            raise BadUrl(f"{request.url[:200]!a} cannot be fetched: {url.value}", hint="pass a normalized http(s) URL")
+        url = _read_url(request.url)
         engine = self._running()
-        await engine.slots.take()
+        if not engine.slots.take_now():
+            await engine.slots.take()
         try:
-            return await self._fetch(engine, request, url)
+            began = self._clock.monotonic()
+            result = await self._try(engine, request, url, began)
+            if result.local_fault and result.started_at is None:
+                return await self._try_again(engine, request, began, result)
+            return result
         finally:
             engine.slots.give_back()
 
     async def close(self) -> None:
         """End what is under way (its results say `cancelled`) and close every connection."""
+        if self._closed:
+            return
         self._closed = True
         if self._engine is not None:
             self._engine.close()
@@ -92,27 +97,25 @@ class Fetcher:
             self._engine = Engine(self.settings, self._ca_file, self._clock, asyncio.get_running_loop())
         return self._engine
 
-    async def _fetch(self, engine: Engine, request: FetchRequest, url: str) -> FetchResult:
-        began = self._clock.monotonic()
+    async def _try(self, engine: Engine, request: FetchRequest, url: str, began: float) -> FetchResult:
+        route = await self._route(_target(origin_of(url)), request)
+        if self._closed:
+            route = _NoRoute(Failure.CANCELLED, "the fetcher was closed")
+        if isinstance(route, Route):
+            return await engine.run(request, url, route, began)
+        return route.result(url, self._clock.monotonic() - began)
+
+    async def _try_again(self, engine: Engine, request: FetchRequest, began: float, result: FetchResult) -> FetchResult:
+        """Out of descriptors or ports, and nothing was sent: others will finish and give theirs back [F11]."""
         wait_s = EXHAUSTED_WAIT_S
-        while True:
-            result = await self._try(engine, request, url, began)
+        while result.local_fault and result.started_at is None and not self._closed:
             left_s = began + self.settings.http_timeout - self._clock.monotonic()
-            if not result.local_fault or result.started_at is not None or left_s <= wait_s or self._closed:
-                return result
-            # Out of descriptors or ports, and nothing was sent: others will finish and give theirs back [F11].
+            if left_s <= wait_s:
+                break
             await asyncio.sleep(wait_s)
             wait_s *= 2
-
-    async def _try(self, engine: Engine, request: FetchRequest, url: str, began: float) -> FetchResult:
-        target = _target(origin_of(url))
-        route = await self._route(target, request)
-        if isinstance(route, Route) and not self._closed:
-            return await engine.run(request, url, route, began)
-        elapsed_s = self._clock.monotonic() - began
-        if isinstance(route, Route):
-            return FetchResult(url, failure=Failure.CANCELLED, detail="the fetcher was closed", phase=Phase.RESOLVE)
-        return route.result(url, elapsed_s)
+            result = await self._try(engine, request, result.url, began)
+        return result
 
     async def _route(self, target: Target, request: FetchRequest) -> Route | _NoRoute:
         """Where this request may connect to. Every address is checked, and any that is refused refuses the host."""
@@ -123,12 +126,10 @@ class Fetcher:
             if resolution.error is not None:
                 return _NoRoute(Failure.NETWORK_DNS_FAILURE, resolution.detail, resolution.error)
             addresses = resolution.addresses
-        forbidden = self._guard.check(target.host, target.port, addresses, request.found_on)
-        if forbidden is not None:
-            return _NoRoute(Failure.ADDRESS_FORBIDDEN, str(forbidden))
-        if proxy is not None:
-            return await self._route_through(proxy)
-        return Route(pin_host(addresses, target.port))
+        verdict = self._guard.check(target.host, target.port, addresses, request.found_on)
+        if isinstance(verdict, Forbidden):
+            return _NoRoute(Failure.ADDRESS_FORBIDDEN, str(verdict))
+        return Route(verdict) if proxy is None else await self._route_through(proxy)
 
     async def _route_through(self, proxy: str) -> Route | _NoRoute:
         """By way of the proxy, whose own address is the user's business."""
@@ -158,6 +159,17 @@ class _NoRoute(NamedTuple):
             local_fault=self.dns_error is DnsError.LOCAL,
             elapsed_s=elapsed_s,
         )
+
+
+def _read_url(text: str) -> str:
+    """The URL in its one spelling, whoever wrote it: what libcurl is given has been read by the standard's rules."""
+    url = _ANYWHERE.join(text) if text.startswith(("http://", "https://")) else normalize(text)
+    if isinstance(url, Refusal):
+        raise BadUrl(f"{text[:200]!a} cannot be fetched: {url.value}", hint="pass an http(s) URL")
+    return url
+
+
+_ANYWHERE = Base.at("http://base.invalid/")  # an absolute URL reads the same on any page, and is read sooner there
 
 
 @lru_cache(maxsize=8192)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2s
 
 from amble.core.addresses import AddressPolicy, Forbidden, is_public
@@ -17,33 +16,6 @@ PINNED_ADDRESSES_MAX = 8  # all are checked, this many are tried
 def packed(address: str) -> bytes:
     """An address as the socket knows it: the same for every way to write it."""
     return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address.partition("%")[0])
-
-
-class Guard:
-    """Asks the policy, and remembers what it needs to know: which of the user's own hosts have been public."""
-
-    def __init__(self, policy: AddressPolicy) -> None:
-        self._policy = policy
-        self._were_public: set[str] = set()
-        self._verdicts: dict[tuple[object, ...], Forbidden | None] = {}
-
-    def check(self, host: str, port: int, addresses: tuple[str, ...], found_on: str | None) -> Forbidden | None:
-        """Why a host must not be reached at these addresses; None if it may be."""
-        seen_public = host in self._were_public
-        question = (host, port, addresses, found_on, seen_public)
-        if question not in self._verdicts:
-            if len(self._verdicts) >= VERDICTS_MAX:
-                self._verdicts.clear()
-            self._verdicts[question] = self._ask(host, port, addresses, found_on, seen_public)
-        return self._verdicts[question]
-
-    def _ask(
-        self, host: str, port: int, addresses: tuple[str, ...], found_on: str | None, seen_public: bool
-    ) -> Forbidden | None:
-        verdict = self._policy.check(host, port, addresses, found_on=found_on, seen_public=seen_public)
-        if {host.removesuffix("."), f"{host}:{port}"} & self._policy.named and all(map(is_public, addresses)):
-            self._were_public.add(host)
-        return verdict if isinstance(verdict, Forbidden) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +33,6 @@ class Pin:
             return False
 
 
-@lru_cache(maxsize=8192)
 def pin_host(addresses: tuple[str, ...], port: int) -> Pin:
     """A pin for a host asked directly.
 
@@ -83,3 +54,30 @@ def pin_proxy(host: str, addresses: Sequence[str], port: int) -> Pin:
 def _entry(name: str, port: int, addresses: Sequence[str]) -> str:
     # With the plus sign the entry ages like any other; without it libcurl would keep it for good.
     return f"+{name}:{port}:{','.join(addresses)}"
+
+
+class Guard:
+    """Asks the policy, and remembers what it needs to know: which of the user's own hosts have been public."""
+
+    def __init__(self, policy: AddressPolicy) -> None:
+        self._policy = policy
+        self._were_public: set[str] = set()
+        self._verdicts: dict[tuple[object, ...], Pin | Forbidden] = {}
+
+    def check(self, host: str, port: int, addresses: tuple[str, ...], found_on: str | None) -> Pin | Forbidden:
+        """A pin to the addresses of a host, or why it must not be reached there."""
+        question = (host, port, addresses, found_on, host in self._were_public)
+        verdict = self._verdicts.get(question)
+        if verdict is None:
+            if len(self._verdicts) >= VERDICTS_MAX:
+                self._verdicts.clear()
+            verdict = self._verdicts[question] = self._ask(*question)
+        return verdict
+
+    def _ask(
+        self, host: str, port: int, addresses: tuple[str, ...], found_on: str | None, seen_public: bool
+    ) -> Pin | Forbidden:
+        verdict = self._policy.check(host, port, addresses, found_on=found_on, seen_public=seen_public)
+        if {host.removesuffix("."), f"{host}:{port}"} & self._policy.named and all(map(is_public, addresses)):
+            self._were_public.add(host)
+        return verdict if isinstance(verdict, Forbidden) else pin_host(tuple(verdict), port)

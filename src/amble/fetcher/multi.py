@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import pycurl
 
 from amble.clock import Clock
+from amble.fetcher.watcher import watcher_for
 
 
 class Finished(NamedTuple):
@@ -32,86 +33,65 @@ class Multi:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, connections_max: int) -> None:
         self._loop = loop
         self._clock = clock
-        self._timer: asyncio.Handle | None = None
         self._waiting: dict[pycurl.Curl, asyncio.Future[Finished]] = {}
-        self._reading: set[int] = set()
-        self._writing: set[int] = set()
         self.sending: list[Easy] = []  # transfers whose request libcurl writes during the present call
+        self._soon: asyncio.Handle | None = None  # libcurl wants to be called at once,
+        self._due: float | None = None  # or at this time of the loop,
+        self._alarm: asyncio.TimerHandle | None = None  # for which this alarm rings in time or too early
         self._multi = multi = pycurl.CurlMulti()
-        multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
+        self._watcher = watcher_for(loop, self._on_ready)
+        multi.setopt(pycurl.M_SOCKETFUNCTION, self._watcher.watch)
         multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         multi.setopt(pycurl.M_MAXCONNECTS, connections_max)
         multi.setopt(pycurl.M_MAX_TOTAL_CONNECTIONS, connections_max)
 
-    async def perform(self, transfer: Easy) -> Finished:
-        """Run one transfer to its end. Cancelled, it leaves no socket behind."""
-        easy = transfer.easy
+    # --- Transfers -------------------------------------------------------------------------------------------------
+
+    def start(self, transfer: Easy) -> asyncio.Future[Finished]:
+        """Begin one transfer. Whoever awaits the future must `drop` the transfer afterwards, however that ended."""
         finished: asyncio.Future[Finished] = self._loop.create_future()
-        self._waiting[easy] = finished
-        self._multi.add_handle(easy)
-        try:
-            return await finished
-        finally:
-            if self._waiting.pop(easy, None) is not None:
-                self._multi.remove_handle(easy)
+        self._waiting[transfer.easy] = finished
+        self._multi.add_handle(transfer.easy)
+        return finished
+
+    def drop(self, transfer: Easy) -> None:
+        """Let go of a transfer. If it was still under way its connection is closed."""
+        if self._waiting.pop(transfer.easy, None) is not None:
+            self._multi.remove_handle(transfer.easy)
 
     def abandon(self, transfer: Easy, finished: Finished) -> None:
         """End a transfer from outside; its connection is closed."""
-        future = self._waiting.pop(transfer.easy, None)
-        if future is not None:
-            self._multi.remove_handle(transfer.easy)
-            if not future.done():
-                future.set_result(finished)
+        self._settle(transfer.easy, finished)
 
     def close(self, finished: Finished) -> None:
         """End every transfer and close every connection."""
-        for easy, future in list(self._waiting.items()):
+        for easy in list(self._waiting):
+            self._settle(easy, finished)
+        self._multi.close()
+        self._watcher.close()
+        for handle in (self._soon, self._alarm):
+            if handle is not None:
+                handle.cancel()
+
+    def _settle(self, easy: pycurl.Curl, finished: Finished) -> None:
+        future = self._waiting.pop(easy, None)
+        if future is not None:
             self._multi.remove_handle(easy)
             if not future.done():
                 future.set_result(finished)
-        self._waiting.clear()
-        for fd in self._reading:
-            self._loop.remove_reader(fd)
-        for fd in self._writing:
-            self._loop.remove_writer(fd)
-        self._reading.clear()
-        self._writing.clear()
-        self._multi.close()
-        self._set_timer(-1)
 
-    def _watch(self, what: int, fd: int, _multi: pycurl.CurlMulti, _data: object) -> None:
-        reads = what in (pycurl.POLL_IN, pycurl.POLL_INOUT)
-        writes = what in (pycurl.POLL_OUT, pycurl.POLL_INOUT)
-        if reads != (fd in self._reading):
-            if reads:
-                self._reading.add(fd)
-                self._loop.add_reader(fd, self._drive, fd, pycurl.CSELECT_IN)
-            else:
-                self._reading.discard(fd)
-                self._loop.remove_reader(fd)
-        if writes != (fd in self._writing):
-            if writes:
-                self._writing.add(fd)
-                self._loop.add_writer(fd, self._drive, fd, pycurl.CSELECT_OUT)
-            else:
-                self._writing.discard(fd)
-                self._loop.remove_writer(fd)
+    # --- Driving libcurl -------------------------------------------------------------------------------------------
 
-    def _set_timer(self, timeout_ms: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if timeout_ms == 0:
-            self._timer = self._loop.call_soon(self._time_out)  # not at once: libcurl must not be entered twice
-        elif timeout_ms > 0:
-            self._timer = self._loop.call_later(timeout_ms / 1000, self._time_out)
+    def _on_ready(self, sockets: list[tuple[int, int]]) -> None:
+        for fd, ready in sockets:
+            self._multi.socket_action(fd, ready)
+        self._after_action()
 
-    def _time_out(self) -> None:
-        self._timer = None
-        self._drive(pycurl.SOCKET_TIMEOUT, 0)
+    def _on_time(self) -> None:
+        self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        self._after_action()
 
-    def _drive(self, fd: int, ready: int) -> None:
-        self._multi.socket_action(fd, ready)
+    def _after_action(self) -> None:
         if self.sending:
             # Right after the send, not when it was planned: a busy loop would else break the spacing between sends.
             now = self._clock.monotonic()
@@ -124,11 +104,35 @@ class Multi:
         for easy, code, message in failed:
             self._settle(easy, Finished(code, message))
 
-    def _settle(self, easy: pycurl.Curl, finished: Finished) -> None:
-        future = self._waiting.pop(easy, None)
-        self._multi.remove_handle(easy)
-        if future is not None and not future.done():
-            future.set_result(finished)
+    # --- Timers ----------------------------------------------------------------------------------------------------
+
+    def _set_timer(self, timeout_ms: int) -> None:
+        """libcurl moves its one timer with almost every call, mostly further away; the alarm moves only if it must."""
+        if timeout_ms == 0:
+            if self._soon is None:
+                self._soon = self._loop.call_soon(self._on_soon)  # not at once: libcurl must not be entered twice
+        elif timeout_ms < 0:
+            self._due = None
+        else:
+            self._due = due = self._loop.time() + timeout_ms / 1000
+            if self._alarm is None or self._alarm.when() > due:
+                if self._alarm is not None:
+                    self._alarm.cancel()
+                self._alarm = self._loop.call_at(due, self._on_alarm)
+
+    def _on_soon(self) -> None:
+        self._soon = None
+        self._on_time()
+
+    def _on_alarm(self) -> None:
+        self._alarm = None
+        if self._due is None:
+            return
+        if self._loop.time() < self._due:
+            self._alarm = self._loop.call_at(self._due, self._on_alarm)
+        else:
+            self._due = None
+            self._on_time()
 
 
 _SUCCEEDED = Finished()

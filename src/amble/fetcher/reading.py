@@ -14,11 +14,6 @@ from amble.fetcher.failures import blame, clean_detail
 from amble.fetcher.multi import Finished
 from amble.fetcher.result import FetchResult, Phase
 
-_HTTP_VERSIONS = {
-    pycurl.CURL_HTTP_VERSION_1_0: "1.0",
-    pycurl.CURL_HTTP_VERSION_1_1: "1.1",
-    pycurl.CURL_HTTP_VERSION_2_0: "2",
-}
 _GATEWAY_STATUSES = frozenset({502, 504})  # what a proxy says in its own name when it cannot reach a host
 _NO_HEADERS = Headers()
 
@@ -37,38 +32,38 @@ def read_result(
     transfer: Transfer, finished: Finished, *, url: str, began: float, now: float, proxied: bool
 ) -> FetchResult:
     """The result of a transfer that libcurl, or we, have ended."""
-    easy = transfer.easy
     verdict = _judge(transfer, finished)
     failure = verdict.failure
     proxy_fault = proxied and _is_the_proxys(transfer, failure, url)
     if proxy_fault and transfer.status == 407 and failure is None:
         failure = Failure.NETWORK_CONNECTION_REFUSED  # the host was never asked, so this is not its answer
-    sent = transfer.sent_at is not None
     return FetchResult(
-        url=url,
-        status=transfer.status,
-        headers=transfer.headers or _NO_HEADERS,
-        body=verdict.body,
-        failure=failure,
-        detail=verdict.detail,
-        phase=_phase(transfer, failure),
-        proxy_fault=proxy_fault,
-        local_fault=verdict.local_fault,
-        truncated=verdict.truncated,
-        started_at=transfer.sent_at,
-        elapsed_s=now - began,
-        ttfb_s=_ttfb_s(transfer),
-        http_version=_HTTP_VERSIONS.get(easy.getinfo(pycurl.INFO_HTTP_VERSION)) if sent else None,
-        peer_ip=transfer.peer_ip,
-        body_bytes=transfer.body_bytes,
-        reused=sent and not easy.getinfo(pycurl.NUM_CONNECTS),
+        url,
+        transfer.status,
+        transfer.headers or _NO_HEADERS,
+        verdict.body,
+        failure,
+        verdict.detail,
+        Phase.DONE if failure is None else _phase(transfer),
+        None,
+        proxy_fault,
+        verdict.local_fault,
+        verdict.truncated,
+        transfer.sent_at,
+        now - began,
+        _ttfb_s(transfer),
+        transfer.http_version,
+        transfer.peer_ip,
+        transfer.body_bytes,
+        transfer.reused and transfer.sent_at is not None,
     )
 
 
 def _judge(transfer: Transfer, finished: Finished) -> _Verdict:
     verdict = _judge_exchange(transfer, finished)
-    answered = transfer.headers is not None and not transfer.is_page
-    if answered and verdict.failure is not None and verdict.failure not in _OUR_OWN_REFUSALS:
+    if verdict.failure is None or transfer.headers is None or transfer.is_page:
+        return verdict
+    if verdict.failure not in _OUR_OWN_REFUSALS:
         # A redirect or an error has said what it says by its status; that its body broke changes nothing.
         return _Verdict(None, detail=verdict.detail, truncated=True)
     return verdict
@@ -102,9 +97,7 @@ def _ttfb_s(transfer: Transfer) -> float | None:
     return max(0.0, transfer.first_byte_at - transfer.sent_at)
 
 
-def _phase(transfer: Transfer, failure: Failure | None) -> Phase:
-    if failure is None:
-        return Phase.DONE
+def _phase(transfer: Transfer) -> Phase:
     if transfer.sent_at is None:
         return Phase.CONNECT
     return Phase.HEADERS if transfer.headers is None else Phase.BODY
