@@ -22,8 +22,8 @@ _PATTERN_PIECES = (
 _ENDS = b"\n|\n|\n|\r\n|\r|\n\n|\n\r|\r\r\n|\x0c".split(b"|")
 _BOMS = b"|||\xef\xbb\xbf|\xef\xbb|\xef|\xef\xef|\xbb\xbf|\xfe\xff".split(b"|")
 _URL_PIECES = (
-    "a|b|ab|/|/|?|=|.|foo|.php|index.html|index.htm|%2f|%2F|%E3%81|%C3%A9|%FF|$|*|;|xxxxxxxxxxxxxxxxxxxx|//|#|://"
-).split("|")
+    b"a|b|ab|/|/|?|=|.|foo|.php|index.html|index.htm|%2f|%2F|%E3%81|%C3%A9|%FF|$|*|;|xxxxxxxxxxxxxxxxxxxx|//|#|://"
+).split(b"|")
 
 patterns = st.builds(
     lambda start, pieces: start + b"".join(pieces),
@@ -46,11 +46,12 @@ bodies = st.builds(
 )
 
 urls = st.builds(
-    lambda start, pieces: start + "".join(pieces),
+    lambda start, pieces: start + b"".join(pieces).decode(),
     st.sampled_from(("http://foo.bar/", "http://foo.bar/", "https://x.y:80/", "http://foo.bar", "", "//a/", "/")),
     st.lists(st.sampled_from(_URL_PIECES), max_size=7),
 )
 
 paths = st.builds(
-    lambda pieces: "/" + "".join(pieces).replace("#", ""), st.lists(st.sampled_from(_URL_PIECES), max_size=8)
+    lambda pieces: "/" + b"".join(pieces).replace(b"#", b"").decode(),
+    st.lists(st.sampled_from(_URL_PIECES), max_size=8),
 )

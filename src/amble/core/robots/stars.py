@@ -38,7 +38,7 @@ class _Node:
         self.by_pair: dict[str, list[_Node]] | None = None
         # In crowded trees, what must stand ahead in the path (empty: nothing known):
         self.pair = ""  # two neighbours that the pieces contain
-        self.final = ""  # the character that all patterns below end in
+        self.final = ""  # a character that all patterns below contain, towards their end
 
 
 class StarTree:
@@ -175,12 +175,12 @@ def _choose_pairs(nodes: list[_Node]) -> None:
 
 
 def _choose_finals(nodes: list[_Node]) -> None:
-    ends: dict[_Node, str] = {}  # the character that all patterns of a node end in, its own included
+    needed: dict[_Node, str] = {}  # a character that every pattern which comes to a node has in it or behind it
     for node in reversed(nodes):  # branches stand behind their node
-        below = {ends[branch] for branch in node.branches}
+        below = {needed[branch] for branch in node.branches}
         node.final = below.pop() if len(below) == 1 else ""
-        own = node.pieces[-1][-1] if node.score and node.pieces else node.final
-        ends[node] = own if own == node.final or not node.branches else ""
+        own = node.pieces[-1][-1] if node.pieces else ""
+        needed[node] = own if node.score else node.final or own
 
 
 def _pairs_of(pieces: tuple[str, ...]) -> set[str]:
