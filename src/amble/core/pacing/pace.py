@@ -17,6 +17,7 @@ from amble.core.pacing.events import (
     BlockClosed,
     BlockOpened,
     CircuitClosed,
+    CircuitHalfOpened,
     CircuitOpened,
     ConcurrencyChanged,
     Event,
@@ -123,6 +124,8 @@ class Pace:
         else:
             flying.append(permit)
         if block is not None:
+            if self.circuit == "open":
+                self._tell(CircuitHalfOpened(self.domain, "trial sent"))
             block.probes_out += 1
         self.last_start = now
         if self.bounds.random_delay_s:
@@ -216,7 +219,7 @@ class Pace:
         trouble.note_status(status)
         if challenge:
             return LIMITED
-        if status == 403 and self.successes > 20 and trouble.forbids():
+        if status == 403 and trouble.forbids(self.successes):
             return LIMITED
         if status == 503 and (retry_after_s is not None or trouble.overloads()):
             return LIMITED
@@ -258,11 +261,15 @@ class Pace:
         first = not block.limited
         block.limited = True
         block.refused(permit.sent_at, answer.retry_after_s)
-        block.pause_s = self.strategy.on_block(block, now) if first else self.strategy.on_refused(block, now)
+        pause_s = self.strategy.on_block(block, now) if first else self.strategy.on_refused(block, now)
+        reopened = block.tripped
+        block.pause_s = max(pause_s, self._longer_s(block)) if reopened else pause_s
         if answer.retry_after_s is None:
             self._stay_away(block.pause_s, now)
             self._count_failure(permit, now)  # a directed Retry-After alone does not trip the breaker
         wait_s = self.blocked_until - now
+        if reopened:
+            self._tell(CircuitOpened(self.domain, wait_s, trouble.error_streak, "trial refused"))
         self._tell(BlockOpened(self.domain, wait_s, answer.retry_after_s, trouble.error_streak, _reason(answer)))
         self._tell_pace()
 
@@ -276,10 +283,11 @@ class Pace:
         self.strategy.on_failed(permit, now)
         if block is not None:
             block.probe_failed()
-            block.pause_s = min(2 * block.pause_s, self.bounds.settings.open_state_duration_max)
+            block.pause_s = self._longer_s(block)
             self._stay_away(block.pause_s, now)
             if block.tripped:
-                self._tell(CircuitOpened(self.domain, block.pause_s, trouble.error_streak, "trial failed"))
+                wait_s = self.blocked_until - now
+                self._tell(CircuitOpened(self.domain, wait_s, trouble.error_streak, "trial failed"))
         self._count_failure(permit, now)
 
     def _count_failure(self, permit: Permit, now: float) -> None:
@@ -328,6 +336,10 @@ class Pace:
     def _stay_away(self, pause_s: float, now: float) -> None:
         # Jitter only upward, so that many domains released together do not return in step.
         self.blocked_until = max(self.blocked_until, now + pause_s * (1 + 0.1 * self.bounds.random()))
+
+    def _longer_s(self, block: Block) -> float:
+        """The pause after a trial that failed: twice the last one, up to the longest, and never shorter."""
+        return max(block.pause_s, min(2 * block.pause_s, self.bounds.settings.open_state_duration_max))
 
     def _probes_max(self) -> int:
         tripped = self.block is not None and self.block.tripped

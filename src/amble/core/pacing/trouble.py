@@ -14,7 +14,16 @@ _LAST_10, _LAST_20 = (1 << 10) - 1, (1 << 20) - 1
 
 
 class Trouble:
-    __slots__ = ("_recent_403", "_recent_503", "error_streak", "fail_streak", "failures", "limited", "window")
+    __slots__ = (
+        "_forbidden",
+        "_recent_403",
+        "_recent_503",
+        "error_streak",
+        "fail_streak",
+        "failures",
+        "limited",
+        "window",
+    )
 
     def __init__(self) -> None:
         self.limited = self.failures = 0
@@ -22,14 +31,18 @@ class Trouble:
         self.fail_streak = 0  # those that count for the breaker
         self.window: FailureWindow | None = None
         self._recent_403 = self._recent_503 = 0  # one bit per answer, the newest lowest
+        self._forbidden = 0  # 403s that were taken for answers
 
     def note_status(self, status: int | None) -> None:
         self._recent_403 = (self._recent_403 << 1 | (status == 403)) & _LAST_20
         self._recent_503 = (self._recent_503 << 1 | (status == 503)) & _LAST_10
 
-    def forbids(self) -> bool:
-        """Three 403s among the last twenty answers."""
-        return self._recent_403.bit_count() >= 3
+    def forbids(self, answered: int) -> bool:
+        """A 403 is a limit when it is the third among the last twenty answers, after more than twenty were welcome."""
+        if answered - self._forbidden > 20 and self._recent_403.bit_count() >= 3:
+            return True
+        self._forbidden += 1
+        return False
 
     def overloads(self) -> bool:
         """Two 503s among the last ten: no noise any more."""
