@@ -28,7 +28,7 @@ from amble.core.pacing.latency import EWMA_SHARE, remember
 from amble.core.pacing.permit import Permit, PermitState, Source
 from amble.core.pacing.strategies import make_strategy
 from amble.core.pacing.trouble import Trouble
-from amble.core.quota import Quota
+from amble.core.quota import LONGEST_RESET_S, Quota
 from amble.errors import AlreadySettled
 
 NEVER = -math.inf
@@ -59,7 +59,6 @@ class Pace:
         "last_start",
         "latency_ring",
         "latency_s",
-        "not_before",
         "parallel",
         "quota_gap_s",
         "seen_at",
@@ -80,7 +79,6 @@ class Pace:
         self.seen_at = now  # the last success; before the first one, when the domain was first met
         self.last_start = NEVER
         self.blocked_until = NEVER
-        self.not_before = NEVER
         self.gap_s = self.jitter_s = self.quota_gap_s = 0.0
         self.source = Source.NONE
         self.parallel = bounds.parallel
@@ -103,8 +101,11 @@ class Pace:
 
         While all slots are taken that instant is when the oldest permit counts as lost: ask again at any settling.
         """
-        if now < self.not_before:
-            return self.not_before
+        not_before = self.last_start + self.gap_s
+        if self.blocked_until > not_before:
+            not_before = self.blocked_until
+        if now < not_before:
+            return not_before
         block = self.block
         while (flying := self.flying) is not None and (
             len(flying) >= self.parallel or (block and block.probes_out >= self._probes_max())
@@ -239,7 +240,7 @@ class Pace:
             if block.probe_successes >= self._probes_max():
                 self._close(block, permit, now)
             return
-        hold_s = self.strategy.on_ok(permit, elapsed_s, self.in_flight, now)
+        hold_s = self.strategy.on_ok(permit, elapsed_s, self.latency_s, self.in_flight, now)
         if hold_s > 0:
             self.blocked_until = max(self.blocked_until, now + hold_s)
 
@@ -305,12 +306,12 @@ class Pace:
         self._tell(CircuitOpened(self.domain, self.blocked_until - now, trouble.error_streak, reason))
 
     def _obey(self, quota: Quota, now: float) -> None:
-        in_flight = self.in_flight
+        in_flight = self.in_flight + 1  # with the one just answered, which the server has counted
         if quota.remaining <= in_flight - 1 or quota.remaining < 1:
             self.blocked_until = max(self.blocked_until, now + quota.reset_s)
             return
         self.strategy.on_quota(quota, in_flight)
-        self.quota_gap_s = 1 / (0.98 * quota.rate(in_flight))
+        self.quota_gap_s = min(1 / (0.98 * quota.rate(in_flight)), LONGEST_RESET_S)
 
     # -- blocks
 
@@ -346,6 +347,11 @@ class Pace:
         return self.bounds.settings.half_open_probes if tripped else 1
 
     # -- looking
+
+    @property
+    def not_before(self) -> float:
+        """The instant of the next start, as far as time alone decides it."""
+        return max(self.last_start + self.gap_s, self.blocked_until)
 
     @property
     def in_flight(self) -> int:
@@ -401,7 +407,7 @@ class Pace:
         self._tell(PermitLost(self.domain, permit.seq, "not settled in time"))
 
     def _respace(self) -> None:
-        """Work out the next possible start from everything that may bind it."""
+        """Work out the gap to the next start from everything that may bind it, and how many may be under way."""
         bounds, strategy = self.bounds, self.strategy
         gap_s, source = bounds.gap_s, bounds.source
         if strategy.gap_s > gap_s:
@@ -411,8 +417,6 @@ class Pace:
         if self.jitter_s:
             gap_s += self.jitter_s
         self.gap_s, self.source = gap_s, source
-        not_before = self.last_start + gap_s
-        self.not_before = not_before if not_before > self.blocked_until else self.blocked_until
         if strategy.delay_s >= bounds.crowded_from_s or strategy.parallel or self.parallel != bounds.parallel:
             self._recommend()
 

@@ -1,0 +1,274 @@
+"""The breaker: closed, open, half-open; what trips it, what does not, and how it comes back [F7]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from amble.core.answer import Answer
+from amble.core.outcome import Failure
+from amble.core.pacing.events import BlockClosed, BlockOpened, CircuitClosed, CircuitHalfOpened, CircuitOpened
+from amble.core.pacing.settings import StrategyName
+from tests.core.pacing.story import (
+    BROKEN,
+    CANCELLED,
+    FORBIDDEN,
+    LIMITED,
+    NOT_FOUND,
+    OK,
+    STRATEGIES,
+    TIMEOUT,
+    Story,
+    limited,
+)
+
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+
+
+def tripping(answers: list[Answer], *, step_s: float = 1.0, **settings: Any) -> int | None:
+    """Answers at a steady pace; the number of the one that opens the circuit, from 1."""
+    story = Story("fixed", fixed_delay=step_s, **settings)
+    for number, answer in enumerate(answers, 1):
+        story.visit(answer)
+        if story.pace.circuit != "closed":
+            return number
+    return None
+
+
+TRIPS: list[tuple[str, list[Answer], dict[str, Any], int | None]] = [
+    # -- in a row
+    ("five server errors in a row", [BROKEN] * 9, {}, 5),
+    ("five timeouts in a row", [TIMEOUT] * 9, {}, 5),
+    ("five of different kinds in a row", [BROKEN, TIMEOUT, Answer(502), Answer(504), BROKEN], {}, 5),
+    ("four are not enough", [*[BROKEN] * 4, OK] * 2, {"min_samples_to_trip": 100}, None),
+    ("five refusals without Retry-After", [LIMITED] * 9, {}, 5),
+    ("refusals and errors add up", [LIMITED, BROKEN] * 5, {}, 5),
+    ("directed refusals do not", [limited(2.0)] * 50, {}, None),
+    ("directed refusals do not break a row either", [BROKEN] * 4 + [limited(2.0)] + [BROKEN], {}, 6),
+    ("cancelled requests say nothing", [CANCELLED] * 50, {}, None),
+    ("a cancelled request does not break a row", [*[BROKEN] * 4, CANCELLED, BROKEN], {}, 6),
+    ("missing pages are answers", [NOT_FOUND] * 50, {}, None),
+    ("forbidden pages are answers", [FORBIDDEN] * 50, {}, None),
+    ("as many in a row as the settings say", [BROKEN] * 9, {"consecutive_fail_threshold": 3}, 3),
+    # -- by rate
+    ("half of ten", [OK, BROKEN] * 5, {}, 10),
+    ("half of nine is too few to say", [OK, BROKEN] * 4 + [OK], {}, None),
+    ("a third of thirty is too little", [OK, OK, BROKEN] * 20, {}, None),
+    ("a third is enough where a third is set", [OK, OK, BROKEN] * 20, {"error_rate_threshold": 0.33}, 12),
+    ("as few as the settings say", [OK, BROKEN] * 5, {"min_samples_to_trip": 4}, 4),
+    ("many successes before outweigh a few failures", [OK] * 25 + [BROKEN] * 4, {}, None),
+]
+
+
+@pytest.mark.parametrize(("answers", "settings", "number"), [row[1:] for row in TRIPS], ids=[row[0] for row in TRIPS])
+def test_what_opens_the_circuit(answers: list[Answer], settings: dict[str, Any], number: int | None) -> None:
+    assert tripping(answers, **settings) == number
+
+
+def test_failures_older_than_the_window_are_forgotten() -> None:
+    """One failure in two, but every 4 s: never ten answers in 30 s."""
+    assert tripping([OK, BROKEN] * 30, step_s=4.0) is None
+    assert tripping([OK, BROKEN] * 30, step_s=4.0, stats_window=60.0) == 10
+
+
+def test_an_old_failure_does_not_count_after_a_quiet_time() -> None:
+    story = Story("fixed", fixed_delay=1.0)
+    for answer in [OK, BROKEN] * 4:
+        story.visit(answer)
+    story.now += 31.0
+    for answer in [OK, BROKEN] * 4:
+        story.visit(answer)
+    assert story.pace.circuit == "closed"
+
+
+@pytest.mark.parametrize("failure", [failure for failure in Failure if failure.startswith("network_")])
+def test_every_kind_of_network_failure_counts(failure: Failure) -> None:
+    assert tripping([Answer(failure=failure)] * 5) == 5
+
+
+# -- open
+
+
+@every_strategy
+def test_an_open_circuit_lets_nothing_through(strategy: StrategyName) -> None:
+    story = Story(strategy, open_state_duration=15.0)
+    story.visits(5, BROKEN)
+    assert story.pace.circuit == "open"
+    opened_at = story.now
+    assert story.refused(opened_at + 14.9) >= opened_at + 15.0
+
+
+def test_an_open_circuit_keeps_to_a_longer_retry_after() -> None:
+    story = Story("fixed")
+    permits = story.burst(6)
+    for permit in permits[:5]:
+        story.settle(permit, BROKEN)
+    assert story.pace.circuit == "open"
+    story.settle(permits[5], Answer(503, retry_after_s=500.0))
+    story.refused(story.now + 499.0)
+
+
+def test_the_failures_of_requests_under_way_do_not_lengthen_it() -> None:
+    """F5: ten in flight, all broken, are one outage."""
+    few, many = Story("fixed", fixed_delay=0.1), Story("fixed", fixed_delay=0.1)
+    for story, count in ((few, 5), (many, 8)):
+        for permit in story.burst(8)[:count]:
+            story.settle(permit, TIMEOUT)
+    assert many.pace.blocked_until == few.pace.blocked_until
+    assert len([event for event in many.events if isinstance(event, CircuitOpened)]) == 1
+
+
+# -- half-open
+
+
+@every_strategy
+def test_a_trial_that_succeeds_closes_the_circuit(strategy: StrategyName) -> None:
+    story = Story(strategy)
+    story.visits(5, BROKEN)
+    trial = story.next()
+    assert story.pace.circuit == "half_open"
+    assert trial.probe
+    story.refused(story.now + 1.0)
+    story.settle(trial, OK)
+    assert story.pace.circuit == "closed"
+    assert not story.next().probe
+
+
+def waits_of_failing_trials(strategy: StrategyName, answer: Answer) -> list[float]:
+    story = Story(strategy)
+    story.visits(5, BROKEN)
+    waits = [story.pace.blocked_until - story.now]
+    for _ in range(7):
+        story.visit(answer)
+        assert story.pace.circuit == "open"
+        waits.append(story.pace.blocked_until - story.now)
+    return waits
+
+
+DOUBLING = [15, 30, 60, 120, 240, 300, 300, 300]
+
+
+@every_strategy
+@pytest.mark.parametrize("answer", [BROKEN, TIMEOUT], ids=str)
+def test_a_trial_that_fails_opens_it_for_twice_as_long(strategy: StrategyName, answer: Answer) -> None:
+    assert waits_of_failing_trials(strategy, answer) == pytest.approx(DOUBLING)
+
+
+@every_strategy
+def test_a_trial_that_is_refused_opens_it_for_at_least_as_long(strategy: StrategyName) -> None:
+    """Whatever pause the strategy would have thought enough."""
+    waits = waits_of_failing_trials(strategy, LIMITED)
+    assert all(wait_s >= at_least_s for wait_s, at_least_s in zip(waits, DOUBLING, strict=True))
+    assert waits[-1] == pytest.approx(300)
+
+
+def test_the_durations_are_settings() -> None:
+    story = Story("fixed", open_state_duration=4.0, open_state_duration_max=10.0)
+    waits = []
+    for _ in range(8):
+        story.visit(BROKEN)
+        waits.append(story.pace.blocked_until - story.now)
+    assert waits[4:] == pytest.approx([4, 8, 10, 10])
+
+
+def test_after_it_closed_the_next_outage_starts_short_again() -> None:
+    story = Story("fixed")
+    story.visits(8, BROKEN)
+    story.visit(OK)
+    story.visits(5, BROKEN)
+    assert story.pace.blocked_until - story.now == pytest.approx(15.0)
+
+
+def test_what_opened_it_is_forgotten_when_it_closes() -> None:
+    story = Story("fixed", open_state_duration=1.0)
+    story.visits(5, BROKEN)
+    story.visit(OK)
+    story.visits(4, BROKEN)
+    assert story.pace.circuit == "closed"
+
+
+def test_several_trials_where_the_settings_say_so() -> None:
+    story = Story("fixed", fixed_delay=0.5, half_open_probes=3)
+    story.visits(5, BROKEN)
+    trials = story.burst(3)
+    assert all(trial.probe for trial in trials)
+    story.refused(story.now + 1.0)  # the budget is spent
+    story.settle(trials[0], OK)
+    story.settle(trials[1], OK)
+    assert story.pace.circuit == "half_open"
+    story.settle(trials[2], OK)
+    assert story.pace.circuit == "closed"
+
+
+def test_one_failure_among_several_trials_opens_it_again() -> None:
+    story = Story("fixed", fixed_delay=0.5, half_open_probes=3)
+    story.visits(5, BROKEN)
+    trials = story.burst(3)
+    story.settle(trials[0], OK)
+    story.settle(trials[1], OK)
+    story.settle(trials[2], BROKEN)
+    assert story.pace.blocked_until - story.now == pytest.approx(30.0)
+    story.visits(2, OK)
+    assert story.pace.circuit == "half_open"  # the two successes before the failure count no more
+    story.visit(OK)
+    assert story.pace.circuit == "closed"
+
+
+def test_a_trial_given_back_leaves_the_circuit_open() -> None:
+    story = Story("fixed")
+    story.visits(5, BROKEN)
+    story.pace.cancel(story.next())
+    assert story.pace.circuit == "open"
+    assert story.next().probe
+
+
+def test_a_success_from_before_does_not_close_it() -> None:
+    story = Story("fixed", fixed_delay=0.1)
+    *broken, late = story.burst(6)
+    for permit in broken:
+        story.settle(permit, BROKEN)
+    story.settle(late, OK)
+    assert story.pace.circuit == "open"
+
+
+def test_an_outage_teaches_nothing_about_the_pace() -> None:
+    """The server failed; nobody asked for less."""
+    for strategy in ("linear", "fixed", "fibonacci"):
+        story = Story(strategy)
+        delay_s = story.pace.strategy.delay_s
+        story.visits(8, BROKEN)
+        story.visit(OK)
+        assert story.pace.strategy.delay_s == delay_s
+        assert not any(isinstance(event, BlockOpened | BlockClosed) for event in story.events)
+
+
+def test_refusals_that_trip_the_breaker_end_in_one_success() -> None:
+    story = Story("linear")
+    story.visits(5, LIMITED)
+    assert story.pace.circuit == "open"
+    story.visit(OK)
+    assert story.pace.circuit == "closed"
+    assert story.pace.block is None
+    kinds = [type(event) for event in story.events]
+    assert kinds.count(CircuitOpened) == kinds.count(CircuitHalfOpened) == kinds.count(CircuitClosed) == 1
+    assert kinds.count(BlockOpened) == 5
+    assert kinds.count(BlockClosed) == 1
+
+
+@every_strategy
+def test_a_server_that_flaps_is_tried_once_per_opening(strategy: StrategyName) -> None:
+    """F7: up 5 s, down 5 s, for ten minutes. While down, one request per opening; while up, work goes on."""
+    story = Story(strategy, open_state_duration=2.0, open_state_duration_max=4.0)
+    trials = served = 0
+    while story.now < 600.0:
+        permit = story.next()
+        up = story.now % 10.0 < 5.0
+        trials += permit.probe
+        served += up
+        story.settle(permit, OK if up else TIMEOUT)
+    kinds = [type(event) for event in story.events]
+    assert served > 60
+    assert trials == kinds.count(CircuitHalfOpened)
+    assert kinds.count(CircuitOpened) - kinds.count(CircuitHalfOpened) in (0, 1)
+    assert kinds.count(CircuitOpened) >= (1 if strategy == "aimd" else 20)  # aimd is slow by then: few in a row
