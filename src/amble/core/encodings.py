@@ -1,0 +1,148 @@
+"""Which encodings exist, by which labels, and how their bytes become text (WHATWG Encoding standard). Pure.
+
+Only these labels reach a decoder. Python would also accept punycode (quadratic), idna, unicode_escape and UTF-7 [A14].
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from functools import cache
+
+# The table of section 4.2: each encoding under its name, in lower case, with every label that means it.
+_LABELS = {
+    "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8",
+    "ibm866": "866 cp866 csibm866 ibm866",
+    "iso-8859-2": "csisolatin2 iso-8859-2 iso-ir-101 iso8859-2 iso88592 iso_8859-2 iso_8859-2:1987 l2 latin2",
+    "iso-8859-3": "csisolatin3 iso-8859-3 iso-ir-109 iso8859-3 iso88593 iso_8859-3 iso_8859-3:1988 l3 latin3",
+    "iso-8859-4": "csisolatin4 iso-8859-4 iso-ir-110 iso8859-4 iso88594 iso_8859-4 iso_8859-4:1988 l4 latin4",
+    "iso-8859-5": "csisolatincyrillic cyrillic iso-8859-5 iso-ir-144 iso8859-5 iso88595 iso_8859-5 iso_8859-5:1988",
+    "iso-8859-6": "arabic asmo-708 csiso88596e csiso88596i csisolatinarabic ecma-114 iso-8859-6 iso-8859-6-e "
+    "iso-8859-6-i iso-ir-127 iso8859-6 iso88596 iso_8859-6 iso_8859-6:1987",
+    "iso-8859-7": "csisolatingreek ecma-118 elot_928 greek greek8 iso-8859-7 iso-ir-126 iso8859-7 iso88597 iso_8859-7 "
+    "iso_8859-7:1987 sun_eu_greek",
+    "iso-8859-8": "csiso88598e csisolatinhebrew hebrew iso-8859-8 iso-8859-8-e iso-ir-138 iso8859-8 iso88598 "
+    "iso_8859-8 iso_8859-8:1988 visual",
+    "iso-8859-8-i": "csiso88598i iso-8859-8-i logical",
+    "iso-8859-10": "csisolatin6 iso-8859-10 iso-ir-157 iso8859-10 iso885910 l6 latin6",
+    "iso-8859-13": "iso-8859-13 iso8859-13 iso885913",
+    "iso-8859-14": "iso-8859-14 iso8859-14 iso885914",
+    "iso-8859-15": "csisolatin9 iso-8859-15 iso8859-15 iso885915 iso_8859-15 l9",
+    "iso-8859-16": "iso-8859-16",
+    "koi8-r": "cskoi8r koi koi8 koi8-r koi8_r",
+    "koi8-u": "koi8-ru koi8-u",
+    "macintosh": "csmacintosh mac macintosh x-mac-roman",
+    "windows-874": "dos-874 iso-8859-11 iso8859-11 iso885911 tis-620 windows-874",
+    "windows-1250": "cp1250 windows-1250 x-cp1250",
+    "windows-1251": "cp1251 windows-1251 x-cp1251",
+    "windows-1252": "ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 iso8859-1 iso88591 "
+    "iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii windows-1252 x-cp1252",
+    "windows-1253": "cp1253 windows-1253 x-cp1253",
+    "windows-1254": "cp1254 csisolatin5 iso-8859-9 iso-ir-148 iso8859-9 iso88599 iso_8859-9 iso_8859-9:1989 l5 latin5 "
+    "windows-1254 x-cp1254",
+    "windows-1255": "cp1255 windows-1255 x-cp1255",
+    "windows-1256": "cp1256 windows-1256 x-cp1256",
+    "windows-1257": "cp1257 windows-1257 x-cp1257",
+    "windows-1258": "cp1258 windows-1258 x-cp1258",
+    "x-mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
+    "gbk": "chinese csgb2312 csiso58gb231280 gb2312 gb_2312 gb_2312-80 gbk iso-ir-58 x-gbk",
+    "gb18030": "gb18030",
+    "big5": "big5 big5-hkscs cn-big5 csbig5 x-x-big5",
+    "euc-jp": "cseucpkdfmtjapanese euc-jp x-euc-jp",
+    "iso-2022-jp": "csiso2022jp iso-2022-jp",
+    "shift_jis": "csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis",
+    "euc-kr": "cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 ksc_5601 "
+    "windows-949",
+    "replacement": "csiso2022kr hz-gb-2312 iso-2022-cn iso-2022-cn-ext iso-2022-kr replacement",
+    "utf-16be": "unicodefffe utf-16be",
+    "utf-16le": "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le",
+    "x-user-defined": "x-user-defined",
+}
+_ENCODING_BY_LABEL = {label: name for name, labels in _LABELS.items() for label in labels.split()}
+
+_MULTI_BYTE = {
+    "utf-8": "utf-8",
+    "gbk": "gb18030",  # the standard decodes both alike
+    "gb18030": "gb18030",
+    "big5": "big5hkscs",
+    "euc-jp": "euc_jp",
+    "iso-2022-jp": "iso2022_jp",
+    "shift_jis": "cp932",
+    "euc-kr": "cp949",
+    "utf-16be": "utf-16-be",
+    "utf-16le": "utf-16-le",
+}
+_SINGLE_BYTE = {
+    "ibm866": "cp866",
+    "iso-8859-8-i": "iso-8859-8",  # differs in the direction of writing only
+    "macintosh": "mac-roman",
+    "x-mac-cyrillic": "mac-cyrillic",
+    **{f"windows-{page}": f"cp{page}" for page in (874, *range(1250, 1259))},
+}
+# Where the standard's tables differ from Python's.
+_PATCHES = {
+    "koi8-u": {0xAE: 0x045E, 0xBE: 0x040E},
+    "windows-1255": {0xCA: 0x05BA},
+    "x-mac-cyrillic": {0xA2: 0x0490, 0xB6: 0x0491, 0xFF: 0x20AC},
+}
+ENCODINGS = frozenset(_LABELS)
+
+_SPACE = "\t\n\f\r "
+_LONGEST_LABEL = 64
+
+
+def encoding_of_label(label: str) -> str | None:
+    """The lower-case name of the encoding a label means, or None (section 4.2, "get an encoding")."""
+    if len(label) > _LONGEST_LABEL:
+        return None
+    return _ENCODING_BY_LABEL.get(label.strip(_SPACE).lower())
+
+
+def decode(body: bytes, encoding: str) -> str:
+    """The text of a body without its byte order mark. What does not decode becomes U+FFFD, and so does U+0000 [A14].
+
+    The result holds no lone surrogate and no NUL: every store takes it.
+    """
+    codec = _MULTI_BYTE.get(encoding)
+    if encoding == "replacement":
+        text = "\ufffd" if body else ""  # encodings that could smuggle markup are not decoded at all (section 14.1)
+    elif codec is None:
+        text = codecs.charmap_decode(body, "replace", _table(encoding))[0]
+    else:
+        text = body.decode(codec, "amble-euc-jp" if encoding == "euc-jp" else "replace")
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+@cache
+def _table(encoding: str) -> str:
+    """The 256 characters of a single-byte encoding; U+FFFE marks bytes that mean nothing."""
+    if encoding == "x-user-defined":
+        return "".join(chr(byte if byte < 0x80 else 0xF700 + byte) for byte in range(256))
+    codec, patch = _SINGLE_BYTE.get(encoding, encoding), _PATCHES.get(encoding, {})
+    return "".join(chr(patch[byte]) if byte in patch else _character(byte, codec) for byte in range(256))
+
+
+def _character(byte: int, codec: str) -> str:
+    character = bytes((byte,)).decode(codec, "ignore")
+    # What Windows code pages leave open among the C1 controls, the standard maps to the control itself.
+    return character or (chr(byte) if 0x80 <= byte < 0xA0 else "\ufffe")
+
+
+_EUC_JP_PAIR = re.compile(rb"[\xa1-\xfe]{2}")
+
+
+def _vendor_row(error: UnicodeError) -> tuple[str, int]:
+    """A pair of EUC-JP bytes in the rows that NEC and IBM added: the web uses them (①, ㈱), Python's codec does not."""
+    assert isinstance(error, UnicodeDecodeError)
+    pair = _EUC_JP_PAIR.match(error.object, error.start)
+    if pair is not None:
+        row, cell = pair[0][0] - 0xA1, pair[0][1] - 0xA1
+        lead = row // 2 + (0x81 if row < 62 else 0xC1)
+        trail = cell + 0x9F if row % 2 else cell + (0x40 if cell < 63 else 0x41)
+        character = bytes((lead, trail)).decode("cp932", "ignore")
+        if len(character) == 1:
+            return character, pair.end()
+    return "\ufffd", error.end
+
+
+codecs.register_error("amble-euc-jp", _vendor_row)

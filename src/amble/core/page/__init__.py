@@ -1,0 +1,23 @@
+"""What a fetched page says: bytes to text, title, links and directives, in time linear in the page. Pure.
+
+page.py        the one call, and what it gives
+  guard.py       whether the page may be given to the tree builder
+  tree.py        the reader for calm pages, on Lexbor
+  linear.py      the reader for all others, tag by tag
+    tokens.py      where tags are
+    foreign.py     <svg> and <math>
+    references.py  &amp; and its kin
+  markup.py      what either reader finds
+  links.py       anchors to URLs
+  canonical.py   the URL a page prefers
+  refresh.py     redirects that wait
+  directives.py  what robots are asked
+"""
+
+from amble.core.page.canonical import Canonical
+from amble.core.page.directives import Directives
+from amble.core.page.links import Link
+from amble.core.page.page import MAX_LINKS, Page, read_page
+from amble.core.page.refresh import Refresh
+
+__all__ = ["MAX_LINKS", "Canonical", "Directives", "Link", "Page", "Refresh", "read_page"]

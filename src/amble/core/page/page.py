@@ -1,0 +1,126 @@
+"""What a fetched body says, in one call: bytes and headers in, a `Page` out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal
+
+from amble.core.body_kind import Kind, kind_of
+from amble.core.charset import Charset, decode_body
+from amble.core.content_type import parse_mime_type
+from amble.core.headers import Headers
+from amble.core.page.canonical import Canonical, read_canonical
+from amble.core.page.directives import Directives, read_directives
+from amble.core.page.guard import is_calm
+from amble.core.page.linear import read_tokens
+from amble.core.page.links import Link, LinkList, collect_links
+from amble.core.page.markup import Markup, squeeze
+from amble.core.page.refresh import Refresh, read_refresh
+from amble.core.page.tree import read_tree
+from amble.core.urls import Base
+
+MAX_LINKS = 5_000
+_DESCRIPTION_CHARS_MAX = 4096
+_LANG_CHARS_MAX = 64
+_NO_DIRECTIVES = Directives()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one body says. `text` is None for bytes that are no text; links are resolved and each named once."""
+
+    url: str
+    kind: Kind
+    content_type: str | None  # the essence, where one was declared
+    charset: Charset | None
+    text: str | None = field(repr=False)
+    digest: str  # SHA-256 of the raw body, in hex
+    title: str | None = None
+    description: str | None = None
+    lang: str | None = None
+    base: str | None = None  # what links are resolved against, where a <base> says so
+    canonical: Canonical | None = None
+    refresh: Refresh | None = None
+    robots: Directives = _NO_DIRECTIVES
+    links: tuple[Link, ...] = field(default=(), repr=False)
+    links_seen: int = 0  # every <a href> and <area href>, kept or not
+    links_truncated: bool = False  # there were more than max_links
+    links_dropped: tuple[tuple[str, int], ...] = ()  # scheme or reason, how often
+    reader: Literal["tree", "tokens"] | None = None
+
+
+def read_page(
+    body: bytes,
+    url: str,
+    content_type: str | None = None,
+    headers: Headers | Iterable[tuple[str, str]] = (),
+    *,
+    token: str = "amble",
+    max_links: int = MAX_LINKS,
+) -> Page:
+    """Read a body fetched from `url`, a URL that has passed the gate.
+
+    `content_type` overrides the header of that name; `token` is the product token that robots directives may address.
+    """
+    headers = headers if isinstance(headers, Headers) else Headers(headers)
+    declared = content_type if content_type is not None else headers.get("content-type")
+    mime = None if declared is None else parse_mime_type(declared)
+    kind = kind_of(body, mime)
+    text, charset = (None, None) if kind is Kind.BINARY else decode_body(body, mime.charset if mime else None, kind)
+    markup, reader = _read_markup(text, max_links) if text is not None and kind is Kind.HTML else (Markup(0), None)
+    page = Base.at(url)
+    base = _base(markup.base, page)
+    found = collect_links(markup.anchors, base, max_links) if markup.anchors else LinkList((), False, ())
+    metas = [(meta["name"], meta["content"]) for meta in markup.metas if "name" in meta]
+    return Page(
+        url=url,
+        kind=kind,
+        content_type=mime.essence if mime else None,
+        charset=charset,
+        text=text,
+        digest=sha256(body).hexdigest(),
+        title=markup.title,
+        description=_description(metas),
+        lang=(markup.lang or "").strip()[:_LANG_CHARS_MAX] or None,
+        base=base.url if base is not page else None,
+        canonical=read_canonical(markup.links, headers.get_all("link"), page, base),
+        refresh=_refresh(headers.get_all("refresh"), markup.metas, page, base),
+        robots=read_directives(headers.get_all("x-robots-tag"), metas, token),
+        links=found.links,
+        links_seen=markup.anchors_seen,
+        links_truncated=found.truncated or markup.anchors_seen > len(markup.anchors),
+        links_dropped=found.dropped,
+        reader=reader,
+    )
+
+
+def _read_markup(text: str, max_links: int) -> tuple[Markup, Literal["tree", "tokens"]]:
+    anchors_max = 4 * max_links + 1000  # many lead to one URL, or nowhere
+    if is_calm(text):
+        return read_tree(text, anchors_max), "tree"
+    return read_tokens(text, anchors_max), "tokens"
+
+
+def _base(href: str | None, page: Base) -> Base:
+    """What links are resolved against; a <base> that leads to anything but http(s) is ignored [C8]."""
+    if href is None:
+        return page
+    url = page.join(href)
+    return Base.at(url) if isinstance(url, str) else page
+
+
+def _description(metas: list[tuple[str, str]]) -> str | None:
+    for name, content in metas:
+        if name.strip().lower() == "description":
+            return squeeze(content, _DESCRIPTION_CHARS_MAX)
+    return None
+
+
+def _refresh(headers: list[str], metas: list[dict[str, str]], page: Base, base: Base) -> Refresh | None:
+    contents = [meta["content"] for meta in metas if meta.get("http-equiv", "").lower() == "refresh"]
+    for content, relative_to in [*((value, page) for value in headers), *((value, base) for value in contents)]:
+        if found := read_refresh(content, page, relative_to):
+            return found
+    return None
