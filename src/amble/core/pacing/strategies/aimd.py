@@ -62,6 +62,10 @@ class Aimd(Strategy):
         # Burst credit would break a crawl delay the moment the credit is spent.
         self._capacity = settings.token_bucket_capacity if bursts else 1.0
         self._tokens = min(self._tokens, self._capacity)
+        if self.rate > self._rate_cap:
+            self.rate = self._rate_cap
+            self.note = "crawl delay"
+            self._propose()
 
     def on_send(self, permit: Permit) -> None:
         now = permit.sent_at
@@ -76,14 +80,16 @@ class Aimd(Strategy):
         self._tokens = min(self._capacity, self._tokens + 1.0)
         self._propose()
 
-    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
+    def on_ok(
+        self, permit: Permit, latency_s: float | None, usual_s: float | None, in_flight: int, now: float
+    ) -> float:
         slow = latency_s is not None and latency_s >= self._settings.latency_degrade_factor * self._target_s
         if latency_s is not None:
             self._learn_target(latency_s)
         if permit.seq > self._cut_seq:
             if slow:
                 self._cut("responses slow down")
-            else:
+            elif self.rate < self._rate_cap:
                 self.rate = min(self._rate_cap, self.rate + self._settings.aimd_increase)
                 self.note = "fast successes"
                 self._propose()
