@@ -53,8 +53,10 @@ class Strategy:
     def on_cancel(self, permit: Permit) -> None:
         """It did not start after all."""
 
-    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
-        """An answer in time. Returns seconds for which nothing more should be sent (usually 0)."""
+    def on_ok(
+        self, permit: Permit, latency_s: float | None, usual_s: float | None, in_flight: int, now: float
+    ) -> float:
+        """An answer in time; `usual_s` is the domain's moving average. Returns seconds in which to send nothing."""
         return 0.0
 
     def on_failed(self, permit: Permit, now: float) -> None:

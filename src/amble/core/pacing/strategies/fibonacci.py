@@ -28,7 +28,9 @@ class Fibonacci(Strategy):
         self._settings = settings
         self._limits = 0  # consecutive
 
-    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
+    def on_ok(
+        self, permit: Permit, latency_s: float | None, usual_s: float | None, in_flight: int, now: float
+    ) -> float:
         if latency_s is None:
             return 0.0
         settings = self._settings

@@ -15,43 +15,30 @@ from amble.core.pacing.block import Block
 from amble.core.pacing.permit import Permit
 from amble.core.pacing.strategies.base import LONGEST_PAUSE_S, Strategy
 from amble.core.pacing.strategies.gauge_guard import LatencyGuard
-from amble.core.pacing.strategies.gauge_slots import Slots
 from amble.core.pacing.strategies.gauge_track import MARGIN, Evidence, Track
 from amble.core.quota import Quota
 
 FIRST_RATE = 2.0
-LOWEST_RATE = 1 / 60
+LONGEST_DELAY_S = 60.0
 SHORTEST_PAUSE_S = 0.4
 QUOTA_SHARE = 0.98
 STARVED = 1 / 0.7  # a request this much later than allowed shows that there was nothing to send
-FIRST_ANSWERS = 8  # before these, response times are only added up
+CROWDED = 3  # with fewer requests under way none of them can be waiting for the others
 HEADERLESS_ANSWERS = 50  # so many answers without quota headers end the trust in them
 
 
 class Gauge(Strategy):
-    __slots__ = (
-        "_epoch_at",
-        "_epoch_seq",
-        "_first_latency",
-        "_guard",
-        "_headerless",
-        "_rate_max",
-        "_slots",
-        "_track",
-    )
+    __slots__ = ("_epoch_at", "_gap_min_s", "_guard", "_headerless", "_track")
 
     name: ClassVar[str] = "gauge"
 
     def __init__(self) -> None:
         super().__init__()
-        self._rate_max = float("inf")
+        self._gap_min_s = 0.0  # the shell's; no shorter delay need be tried
         self._epoch_at: float | None = None  # the measured span begins: the first send, then each release
-        self._epoch_seq = 0
         self._track: Track | None = None  # None while nothing is known of the limit (the START phase)
         self._guard: LatencyGuard | None = None
-        self._slots: Slots | None = None
         self._headerless: int | None = None  # answers since the last quota headers, while these set the pace
-        self._first_latency = 0.0
         self._set_rate(FIRST_RATE, "start")
 
     @property
@@ -78,11 +65,13 @@ class Gauge(Strategy):
         return self._track is not None
 
     def limit_to(self, gap_s: float, bursts: bool) -> None:
-        self._rate_max = 1.0 / gap_s if gap_s > 0 else float("inf")
-        if self.rate > self._rate_max:
-            self._set_rate(self._rate_max, "crawl delay")
+        self._gap_min_s = gap_s
+        if self.delay_s < gap_s:
+            self.propose(gap_s, "crawl delay")
 
-    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
+    def on_ok(
+        self, permit: Permit, latency_s: float | None, usual_s: float | None, in_flight: int, now: float
+    ) -> float:
         if self._epoch_at is None:
             self._epoch_at = permit.sent_at
         if self._headerless is not None:
@@ -90,39 +79,38 @@ class Gauge(Strategy):
             if self._headerless > HEADERLESS_ANSWERS:
                 self._headerless = None
             return 0.0
-        slow = latency_s is not None and self._watch(permit, latency_s, now)
+        slow = latency_s is not None and self._watch(permit, latency_s, usual_s or latency_s, now)
         guard = self._guard
         if slow and guard is not None and guard.overloaded:
             return self._relieve(guard, permit, in_flight, now)
-        if self._track is not None:
-            self._track.pages += 1
-        if self._slots is not None:
-            self._slots.accept(permit.in_flight)
-            self.parallel = self._slots.cap
+        track = self._track
+        if track is not None:
+            track.pages += 1
+            track.slots.accept(permit.in_flight)
+            self.parallel = track.slots.cap
         # A request sent later than it might have been proves nothing about a higher rate.
         if permit.sent_at - permit.previous_at <= STARVED * permit.gap_s and not (slow and guard and guard.queueing):
             self._grow(now)
         return 0.0
 
     def on_quota(self, quota: Quota, in_flight: int) -> None:
-        target = max(LOWEST_RATE, QUOTA_SHARE * quota.rate(in_flight))
+        target = max(1 / LONGEST_DELAY_S, QUOTA_SHARE * quota.rate(in_flight))
         self._headerless = 0
         self._set_rate(min(target, 1.3 * self.rate), "quota headers")
 
     def on_block(self, block: Block, now: float) -> float:
         block.rate = self.rate
         self._headerless = None
-        if self._slots is None:
-            self._slots = Slots()
-        elif block.release_at is None:
-            needed = self.limit * self._guard.latency_s if self.limit and self._guard else math.inf
-            block.explained = self._slots.refuse(block.in_flight, block.seq, needed)
-            self.parallel = self._slots.cap
-        pause_s = max(SHORTEST_PAUSE_S, 2 / self.rate)
-        if self._track:
-            pause_s = max(pause_s, self._track.expected_block_s(now))
         self.note = "limited"
-        return pause_s
+        pause_s = max(SHORTEST_PAUSE_S, 2 * self.delay_s)
+        track = self._track
+        if track is None:
+            return pause_s
+        if block.release_at is None:
+            needed = track.limit * self._guard.latency_s if self._guard else math.inf
+            block.explained = track.slots.refuse(block.in_flight, block.seq, needed)
+            self.parallel = track.slots.cap
+        return max(pause_s, track.expected_block_s(now))
 
     def on_refused(self, block: Block, now: float) -> float:
         factor = 2.0 if block.failed_probes < 3 else 2.5
@@ -132,7 +120,7 @@ class Gauge(Strategy):
         release_at = block.last_at if block.release_at is None else block.release_at
         epoch_at = block.first_at if self._epoch_at is None else self._epoch_at
         evidence = Evidence(
-            accepted=max(0, block.seq - self._epoch_seq - 1),
+            accepted=max(0, block.seq - (self._track.epoch_seq if self._track else 0) - 1),
             span_s=max(release_at - epoch_at, 1e-3),
             blocked_s=max(0.0, release_at - block.first_at),
             rate=block.rate,
@@ -144,8 +132,8 @@ class Gauge(Strategy):
         elif not block.explained:
             self._track.close(evidence, now)
         self._track.restart(gap_s=max(0.0, probe.sent_at - release_at), now=now)
+        self._track.epoch_seq = probe.seq - 1
         self._epoch_at = release_at
-        self._epoch_seq = probe.seq - 1
         reason = "limit of requests at once" if block.explained else self._track.reason
         self._set_rate((1 - MARGIN) * self._track.limit, reason)
         self._track.rate_low = self.rate
@@ -167,13 +155,12 @@ class Gauge(Strategy):
             self._set_rate((1 - MARGIN) * self._track.limit, "learned earlier")
             self._track.rate_low = self.rate
 
-    def _watch(self, permit: Permit, latency_s: float, now: float) -> bool:
-        """Whether the site answers slower than while idle; known once there are enough answers to compare with."""
+    def _watch(self, permit: Permit, latency_s: float, usual_s: float, now: float) -> bool:
+        """Whether the site answers slower than while idle. With so few under way that none waits, there is no need."""
         if self._guard is not None:
             return self._guard.observe(permit, latency_s, now)
-        self._first_latency += latency_s
-        if permit.seq >= FIRST_ANSWERS:
-            self._guard = LatencyGuard.begin(self._first_latency / permit.seq, permit.seq)
+        if permit.in_flight >= CROWDED:
+            self._guard = LatencyGuard.begin(usual_s, permit.seq)
         return False
 
     def _grow(self, now: float) -> None:
@@ -199,9 +186,10 @@ class Gauge(Strategy):
         return relief.drain_s
 
     def _set_rate(self, rate: float, reason: str) -> None:
-        if rate > self._rate_max:
-            rate = self._rate_max
-        if rate < LOWEST_RATE:
-            rate = LOWEST_RATE
-        self.delay_s = self.gap_s = 1.0 / rate
+        delay_s = 1.0 / rate
+        if delay_s > LONGEST_DELAY_S:
+            delay_s = LONGEST_DELAY_S
+        if delay_s < self._gap_min_s:
+            delay_s = self._gap_min_s
+        self.delay_s = self.gap_s = delay_s
         self.note = reason

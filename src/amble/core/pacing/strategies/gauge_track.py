@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from amble.core.pacing.strategies.gauge_slots import Slots
+
 MARGIN = 0.04  # run this much under the estimate
 FIRST_PERIOD = 30  # pages from one probe of the limit to the next: while unsure,
 SHORT_PERIOD = 100  # once confident,
@@ -62,11 +64,13 @@ class Track:
         "_step_pages",
         "beyond",
         "confirmed",
+        "epoch_seq",
         "limit",
         "pages",
         "period",
         "rate_low",
         "reason",
+        "slots",
     )
 
     def __init__(self, limit: float, now: float) -> None:
@@ -74,6 +78,8 @@ class Track:
         self.confirmed = 0  # closings in a row that agreed
         self.period = FIRST_PERIOD
         self.rate_low = limit  # the lowest rate since the last release
+        self.epoch_seq = 0  # the last request before the present span
+        self.slots = Slots()
         self.pages = 0
         self.beyond = False  # past the period: climbing over the estimate
         self.reason = "limit estimated"

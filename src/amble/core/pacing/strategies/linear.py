@@ -55,7 +55,9 @@ class Linear(Strategy):
             self._seq -= 1
             self._moved_seq = min(self._moved_seq, self._seq)
 
-    def on_ok(self, permit: Permit, latency_s: float | None, in_flight: int, now: float) -> float:
+    def on_ok(
+        self, permit: Permit, latency_s: float | None, usual_s: float | None, in_flight: int, now: float
+    ) -> float:
         if permit.seq <= self._moved_seq:
             return 0.0
         self._streak += 1
