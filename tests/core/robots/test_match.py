@@ -63,6 +63,7 @@ def test_the_deciding_rule_is_told_with_its_line() -> None:
 many_rules = st.lists(st.builds(lambda allow, value: Rule(allow, escape(value)), st.booleans(), patterns), max_size=40)
 
 
+@settings(deadline=None)
 @given(many_rules, st.lists(paths, min_size=1, max_size=8))
 def test_the_index_decides_as_trying_every_rule_does(some: list[Rule], tried: list[str]) -> None:
     compiled = Rules(some)
@@ -74,7 +75,7 @@ def test_the_index_decides_as_trying_every_rule_does(some: list[Rule], tried: li
 dense = st.text(alphabet="ab*", min_size=1, max_size=9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), dense), min_size=120, max_size=260),
     st.sampled_from(["", "$", "*", "c", "*c", "ca*c"]),

@@ -81,7 +81,7 @@ class Shelf:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, Entry] = {}  # the least recently used first
         self._bytes = 0
         self._full_until = -math.inf
 
@@ -90,10 +90,11 @@ class Shelf:
 
     def take(self, origin: str, now: float) -> Entry:
         """The entry of an origin, new if need be, marked as used."""
-        entry = self._entries.get(origin)
+        entry = self._entries.pop(origin, None)
         if entry is None:
-            entry = self._entries[origin] = Entry()
+            entry = Entry()
             self._bytes += entry.weight
+        self._entries[origin] = entry
         entry.used = now
         return entry
 
@@ -107,7 +108,7 @@ class Shelf:
     def _make_room(self, now: float) -> None:
         """Forget the least recently used, with some to spare so that this is rare."""
         enough = 0.9 * self._bytes_max
-        for origin, entry in sorted(self._entries.items(), key=lambda item: item[1].used):
+        for origin, entry in list(self._entries.items()):
             if self._bytes <= enough:
                 return
             if entry.can_go(now):
