@@ -53,7 +53,7 @@ def charset_of(body: bytes, label: str | None = None, kind: Kind = Kind.HTML) ->
         return Charset(named, CharsetSource.META)
     if kind in (Kind.HTML, Kind.XML) and (named := xml_encoding(body[:_PRESCAN_BYTES])):
         return Charset(named, CharsetSource.XML)
-    if kind is Kind.XML or (not body.isascii() and _is_utf8(body)):
+    if kind is Kind.XML or _is_utf8(body):
         return Charset("utf-8", CharsetSource.BYTES)
     # A browser that meets the declaration late starts again with it (13.2.3.4, "changing the encoding").
     if kind is Kind.HTML and (named := _declared_late(body[:_LATE_BYTES])):
@@ -68,12 +68,13 @@ def decode_body(body: bytes, label: str | None = None, kind: Kind = Kind.HTML) -
 
 
 def _is_utf8(body: bytes) -> bool:
-    """Whether the bytes are UTF-8, save for a character cut off at the end."""
+    """Whether the bytes are UTF-8 beyond ASCII, save for a character cut off at the end."""
+    if body.isascii():
+        return False
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(body)
+        return not codecs.getincrementaldecoder("utf-8")().decode(body).isascii()
     except UnicodeDecodeError:
         return False
-    return True
 
 
 # --- The declaration of XML ----------------------------------------------------------------------------------------
