@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadlines: a busy machine is no fault of the code under test.
@@ -15,3 +16,10 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A soak takes as long as it takes."""
+    if config.getoption("--hypothesis-profile") == "soak":
+        for item in items:
+            item.add_marker(pytest.mark.timeout(0))
