@@ -21,6 +21,7 @@ class Bounds:
     __slots__ = (
         "_family",
         "_rule",
+        "asked_s",
         "baseline_s",
         "crawl_delay_s",
         "crowded_from_s",
@@ -46,6 +47,7 @@ class Bounds:
         self._rule = rule = rule or Rule()
         self._family = {} if family is None else family
         self._family[crawl_delay_s] = self
+        self.asked_s = crawl_delay_s  # by robots.txt; None where it asks for nothing
         self.crawl_delay_s = (settings.default_crawl_delay if crawl_delay_s is None else crawl_delay_s) or None
         self.gap_s, self.source = self._longest_gap(rule)
         self.random_delay_s = settings.random_delay if rule.random_delay is None else rule.random_delay

@@ -72,17 +72,22 @@ class Learned:
             ) from None
 
 
+def worth_keeping(pace: Pace, now: float) -> bool:
+    """Whether the next run must know: a pace that was learned, or a block that outlasts a restart."""
+    return pace.strategy.learned or pace.blocked_until - now > _WORTH_KEEPING_S
+
+
 def learn(pace: Pace, now: float, utc: datetime) -> Learned:
-    """The learning of a pace as it stands."""
+    """The learning of a pace as it stands; a delay of zero where there is but a block to remember."""
     strategy = pace.strategy
     left_s = pace.blocked_until - now
     return Learned(
         domain=pace.domain,
         strategy=strategy.name,
-        adaptive_delay_seconds=strategy.delay_s,
-        adaptive_delay_floor_seconds=strategy.floor_s,
+        adaptive_delay_seconds=strategy.delay_s if strategy.learned else 0.0,
+        adaptive_delay_floor_seconds=strategy.floor_s if strategy.learned else 0.0,
         learned_at=utc,
-        numbers=strategy.save(),
+        numbers=strategy.save() if strategy.learned else {},
         blocked_until_at=utc + timedelta(seconds=left_s) if left_s > _WORTH_KEEPING_S else None,
     )
 
@@ -102,7 +107,7 @@ def restore(pace: Pace, learned: Learned, now: float, utc: datetime) -> None:
         left_s = (learned.blocked_until_at - utc).total_seconds()
         pace.blocked_until = max(pace.blocked_until, now + left_s)
     trusted = trust(learned, utc, pace.bounds.settings)
-    if trusted:
+    if trusted and learned.adaptive_delay_seconds > 0:
         numbers: dict[str, float] = {"delay_s": learned.adaptive_delay_seconds}
         if learned.strategy == pace.strategy.name:
             numbers |= learned.numbers

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 
 from amble.core.pacing.bounds import Random, Rulebook
-from amble.core.pacing.learned import Learned, learn, restore
+from amble.core.pacing.learned import Learned, learn, restore, worth_keeping
 from amble.core.pacing.pace import NEVER, Pace
 from amble.core.pacing.settings import PacingSettings
 
@@ -21,10 +21,13 @@ class Registry:
         self.settings = settings
         self.domains_max = settings.max_domains if domains_max is None else domains_max
         self.evicted = 0
+        self.waited_for: Container[str] = ()  # domains that somebody queues for; they are not forgotten meanwhile
         self._rulebook = Rulebook(settings, random)
         self._paces: dict[str, Pace] = {}
         self._known: dict[str, Learned] = {}  # from earlier runs, and of domains evicted in this one
         self._changed: dict[str, float] = {}  # domain -> when its learning was last handed out
+        self._unsaved: set[str] = set()  # evicted ones whose learning was not handed out yet
+        self._asked_s: dict[str, float] = {}  # what robots.txt asks for, of evicted ones
         self._swept_at = NEVER
 
     def __len__(self) -> int:
@@ -42,6 +45,8 @@ class Registry:
         if pace is None:
             self._make_room(now, utc)
             pace = Pace(domain, self._rulebook.bounds(domain), now)
+            if domain in self._asked_s:
+                pace.set_crawl_delay(self._asked_s.pop(domain))
             learned = self._known.get(domain)
             if learned is not None:
                 restore(pace, learned, now, utc)
@@ -57,15 +62,17 @@ class Registry:
     def learned(self, now: float, utc: datetime) -> list[Learned]:
         """Everything known, of domains in memory and of those evicted or not met in this run."""
         rows = {domain: row for domain, row in self._known.items() if domain not in self._paces}
-        rows |= {pace.domain: learn(pace, now, utc) for pace in self._paces.values() if pace.strategy.learned}
+        rows |= {pace.domain: learn(pace, now, utc) for pace in self._paces.values() if worth_keeping(pace, now)}
         return list(rows.values())
 
     def changed(self, now: float, utc: datetime, *, force: bool) -> list[Learned]:
         """What was learned since it was last handed out; at most once per domain in `save_debounce` unless forced."""
         due_before = now - self.settings.save_debounce
-        rows = []
+        rows = [self._known[domain] for domain in sorted(self._unsaved)]
+        self._unsaved.clear()
         for pace in self._paces.values():
-            if pace.unsaved and (force or self._changed.get(pace.domain, NEVER) <= due_before):
+            due = force or self._changed.get(pace.domain, NEVER) <= due_before
+            if pace.unsaved and due and worth_keeping(pace, now):
                 self._changed[pace.domain] = now
                 pace.unsaved = False
                 rows.append(learn(pace, now, utc))
@@ -77,20 +84,26 @@ class Registry:
         if now - self._swept_at < ttl_s / 2:
             return 0
         self._swept_at = now
-        idle = [pace for pace in self._paces.values() if pace.idle_since() <= now - ttl_s and pace.evictable(now)]
+        idle = [pace for pace in self._evictable(now) if pace.idle_since() <= now - ttl_s]
         return self._evict(idle, now, utc)
 
     def _make_room(self, now: float, utc: datetime) -> None:
         if len(self._paces) < self.domains_max:
             return
-        evictable = (pace for pace in self._paces.values() if pace.evictable(now))
         count = max(1, self.domains_max // _EVICT_SHARE)
-        self._evict(heapq.nsmallest(count, evictable, key=Pace.idle_since), now, utc)
+        self._evict(heapq.nsmallest(count, self._evictable(now), key=Pace.idle_since), now, utc)
+
+    def _evictable(self, now: float) -> Iterator[Pace]:
+        return (pace for pace in self if pace.evictable(now) and pace.domain not in self.waited_for)
 
     def _evict(self, paces: list[Pace], now: float, utc: datetime) -> int:
         for pace in paces:
             if pace.strategy.learned:
                 self._known[pace.domain] = learn(pace, now, utc)
+                if pace.unsaved:
+                    self._unsaved.add(pace.domain)
+            if pace.bounds.asked_s is not None:
+                self._asked_s[pace.domain] = pace.bounds.asked_s
             del self._paces[pace.domain]
             self._changed.pop(pace.domain, None)
         self.evicted += len(paces)
