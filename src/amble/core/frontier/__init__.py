@@ -1,0 +1,1 @@
+"""What to visit next, and what becomes of each visit. Pure."""

@@ -1,0 +1,88 @@
+"""What the frontier decides: whom to send, and what became of a visit. Frozen values, acted on by the caller. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from amble.core.frontier.visit import Visit
+from amble.core.headers import Headers
+from amble.core.outcome import Failure
+from amble.core.pacing.events import Event
+from amble.core.pacing.permit import Permit
+from amble.core.page.page import Page
+
+
+class Ready(NamedTuple):
+    """Send this now."""
+
+    visit: Visit
+    permit: Permit
+
+
+class WaitUntil(NamedTuple):
+    """Nothing to send before this instant (monotonic; infinity: not before something is settled)."""
+
+    instant: float
+
+
+class Finished(NamedTuple):
+    """Nothing is queued and nothing is under way."""
+
+
+class State(StrEnum):
+    """How a task ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"  # never asked for: robots.txt, scope, budget
+    DEFERRED = "deferred"  # not now; a resumed job goes on with it
+
+
+class Fetched(Protocol):
+    """What a fetcher brings back; see `amble.fetcher.FetchResult`."""
+
+    @property
+    def status(self) -> int | None: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def body(self) -> bytes | None: ...
+    @property
+    def failure(self) -> Failure | None: ...
+    @property
+    def detail(self) -> str: ...
+    @property
+    def proxy_fault(self) -> bool: ...
+    @property
+    def local_fault(self) -> bool: ...
+    @property
+    def elapsed_s(self) -> float: ...
+    @property
+    def ttfb_s(self) -> float | None: ...
+
+
+class Final(NamedTuple):
+    """The end of one task: exactly one per accepted URL."""
+
+    visit: Visit
+    state: State
+    failure: Failure | None = None
+    reason: str = ""
+    fetched: Fetched | None = None
+    page: Page | None = None
+
+
+@dataclass(slots=True)
+class Changes:
+    """Everything one step changed."""
+
+    finals: list[Final] = field(default_factory=list)
+    accepted: list[Visit] = field(default_factory=list)  # new tasks
+    left_out: dict[str, int] = field(default_factory=dict)  # links not taken, by reason
+    events: Sequence[Event] = ()
+
+    def leave_out(self, reason: str) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1

@@ -1,0 +1,61 @@
+"""Every setting about what is visited: its range, its default and why; contradictions are refused with a hint. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from amble.core.checked import CheckedModel
+
+Names = tuple[str, ...]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+class VisitSettings(CheckedModel):
+    """Which URLs a crawl visits, and what it keeps of them."""
+
+    follow_links: Literal["auto", True, False] = Field(
+        default="auto", description="auto: links are followed where a site has no sitemap"
+    )
+    discover: bool | None = Field(
+        default=None, description="look for sitemaps; none: for a host or a root URL, not for a page"
+    )
+    allow_subdomains: bool = Field(default=False, description="subdomains of the seeds belong to the crawl")
+    max_crawl_depth: Annotated[int, Field(ge=0, le=1_000)] | None = Field(
+        default=None, description="most links from a seed to a page"
+    )
+    max_crawl_pages: Count | None = Field(default=None, description="most pages of the whole crawl")
+    max_pages_per_domain: Count | None = Field(default=None, description="most pages of one domain")
+    max_redirects: Annotated[int, Field(ge=0, le=50)] = Field(default=10, description="longest chain of redirects")
+    max_links_per_page: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=5_000, description="links taken from one page"
+    )
+    respect_nofollow: bool = Field(default=True, description="links and pages marked nofollow are not followed")
+    follow_canonical: bool = Field(default=False, description="a page's canonical URL is visited as well")
+    noindex: Literal["drop_body", "keep", "drop_row"] = Field(
+        default="drop_body", description="what is kept of a page that asks not to be indexed"
+    )
+    accept_content_types: Names = Field(default=(), description="only these types, such as text/*; none: all")
+    reject_content_types: Names = Field(default=(), description="never these types; judged after the accepted ones")
+    retry_statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = Field(
+        default=(), description="statuses tried again besides 429 and 5xx"
+    )
+    domain_stall_timeout: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = Field(
+        default=1_800.0, description="a domain blocked this long without a success hands its URLs back as deferred"
+    )
+    job_failure_threshold: Count = Field(
+        default=20, description="so many failed URLs of one domain in a row end its remaining ones"
+    )
+    cancel_on_limit_streak: Count | None = Field(
+        default=None, description="end a domain after so many refusals in a row at the longest delay; none: never"
+    )
+
+    @model_validator(mode="after")
+    def _refuse_contradictions(self) -> Self:
+        if self.follow_links is False and self.max_crawl_depth:
+            raise ValueError("max_crawl_depth means nothing while follow_links is false")
+        both = set(self.accept_content_types) & set(self.reject_content_types)
+        if both:
+            raise ValueError(f"content type {min(both)} is both accepted and rejected")
+        return self

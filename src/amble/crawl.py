@@ -1,0 +1,163 @@
+"""The crawl, on one screen: ask the plan what to send, send it, settle the answer, hand the rows on.
+
+The path of a URL: seed -> urls -> frontier -> permit -> fetcher -> outcome -> page and links -> settle -> store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from amble.clock import Clock
+from amble.core.content_type import accepts
+from amble.core.frontier.changes import Changes, Finished, Ready
+from amble.core.frontier.plan import CrawlPlan
+from amble.core.frontier.visit import Kind, Visit
+from amble.core.headers import Headers
+from amble.core.outcome import Failure
+from amble.core.page.page import Page, read_page
+from amble.core.robots.lines import BODY_BYTES_MAX as ROBOTS_BYTES_MAX
+from amble.fetcher import FetchRequest, FetchResult
+
+SITEMAP_BYTES_MAX = 50 * 1024 * 1024  # sitemaps.org: 50 MB uncompressed
+
+
+class Fetch(Protocol):
+    """Whatever fetches: libcurl, or the simulator's web."""
+
+    async def fetch(self, request: FetchRequest) -> FetchResult: ...
+
+
+class Crawl:
+    """One crawl on one event loop. At most `in_flight_max` requests are under way, whatever the number of domains."""
+
+    def __init__(
+        self,
+        plan: CrawlPlan,
+        fetcher: Fetch,
+        clock: Clock,
+        *,
+        token: str,
+        in_flight_max: int,
+        on_changes: Callable[[Changes, Ready | None, FetchResult | None, datetime], None],
+    ) -> None:
+        self.plan = plan
+        self.fetcher = fetcher
+        self.clock = clock
+        self._token = token
+        self._in_flight_max = in_flight_max
+        self._on_changes = on_changes
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._settled = asyncio.Event()
+        self._paused = False
+
+    async def run(self) -> None:
+        """Until everything is finished, or stopped and drained."""
+        while True:
+            wait_s = self._dispatch()
+            if wait_s is None:
+                return
+            self._settled.clear()
+            try:
+                await asyncio.wait_for(self._settled.wait(), None if wait_s == math.inf else wait_s)
+            except TimeoutError:
+                continue
+
+    def _dispatch(self) -> float | None:
+        """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
+        while len(self._tasks) < self._in_flight_max:
+            if self._paused:
+                return math.inf
+            now, utc, changes = self.clock.monotonic(), self.clock.utc(), Changes()
+            step = self.plan.next_ready(now, utc, changes)
+            if changes.finals or changes.accepted:
+                self._on_changes(changes, None, None, utc)
+            if isinstance(step, Finished):
+                return None
+            if not isinstance(step, Ready):
+                return max(0.0, step.instant - now)
+            task = asyncio.create_task(self._visit(step))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+        return math.inf  # every place is taken: whoever lands makes room
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._settled.set()
+        if not task.cancelled() and task.exception() is not None:
+            raise task.exception()  # type: ignore[misc]
+
+    async def _visit(self, ready: Ready) -> None:
+        try:
+            result = await self.fetcher.fetch(self._request(ready))
+        except asyncio.CancelledError:
+            utc = self.clock.utc()
+            self._on_changes(self.plan.cancelled(ready, self.clock.monotonic(), utc), ready, None, utc)
+            raise
+        page = self._read(ready.visit, result)
+        utc = self.clock.utc()
+        changes = self.plan.settle(ready, result, page, self.clock.monotonic(), utc)
+        self._on_changes(changes, ready, result, utc)
+
+    def _request(self, ready: Ready) -> FetchRequest:
+        visit, permit = ready
+        lane = self.plan.frontier.lanes[self.plan.frontier.key_of(visit.url)]
+
+        def sent(instant: float) -> None:
+            lane.pace.sent(permit, instant)
+
+        plain = visit.kind is Kind.PAGE
+        return FetchRequest(
+            visit.url,
+            etag=visit.etag,
+            last_modified=visit.last_modified,
+            keep_body=self._keep_body if plain else None,
+            body_bytes_max=None if plain else ROBOTS_BYTES_MAX if visit.kind is Kind.ROBOTS else SITEMAP_BYTES_MAX,
+            keep_prefix=visit.kind is Kind.ROBOTS,
+            found_on=visit.found_on,
+            on_sent=sent,
+        )
+
+    def _keep_body(self, status: int, headers: Headers) -> Failure | None:
+        settings = self.plan.settings
+        if 200 <= status < 300 and not accepts(
+            headers.get("content-type"), settings.accept_content_types, settings.reject_content_types
+        ):
+            return Failure.CONTENT_TYPE_REJECTED
+        return None
+
+    def _read(self, visit: Visit, result: FetchResult) -> Page | None:
+        if visit.kind is not Kind.PAGE or result.body is None or result.status is None or result.status >= 300:
+            return None
+        return read_page(
+            result.body,
+            visit.url,
+            headers=result.headers,
+            token=self._token,
+            max_links=self.plan.settings.max_links_per_page,
+        )
+
+    # -- from outside
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._settled.set()
+
+    def drain(self) -> None:
+        """Let what is under way end, send nothing more; what is queued is handed back."""
+        changes = Changes()
+        self.plan.frontier.stop(changes)
+        self._on_changes(changes, None, None, self.clock.utc())
+        self._settled.set()
+
+    def stop(self) -> None:
+        """End at once: what is under way is handed back as well."""
+        self.drain()
+        for task in self._tasks:
+            task.cancel()
