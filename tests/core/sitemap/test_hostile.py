@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import sys
 import time
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from amble.core.sitemap import Invalid, ReadLimits, SitemapReader, read_sitemap
-from amble.core.sitemap.xml import DEPTH_MAX, NAMES_MAX, TOKEN_BYTES_MAX
+from amble.core.sitemap.elements import DEPTH_MAX
+from amble.core.sitemap.xml import NAMES_MAX, TOKEN_BYTES_MAX
 from tests.core.sitemap.documents import SITEMAP, locs, urlset
 
 MIB = 1024 * 1024
@@ -230,3 +233,16 @@ def test_time_grows_with_length_and_no_faster(shape: Callable[[int], bytes]) -> 
         _cpu_s(lambda: read_sitemap(small, SITEMAP, limits)), 0.002
     )
     assert ratio < 9  # 4 times the length; quadratic would be 16
+
+
+def test_a_reader_let_go_is_gone_at_once() -> None:
+    """A cycle through the parser would keep 50,000 URLs per sitemap in memory until the next garbage collection."""
+    gc.disable()
+    try:
+        reader = SitemapReader(SITEMAP)
+        reader.feed(locs("/a") * 9000)
+        gone = weakref.ref(reader._collector)
+        del reader
+        assert gone() is None
+    finally:
+        gc.enable()

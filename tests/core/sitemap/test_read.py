@@ -273,6 +273,7 @@ CUT_SHORT = [
     ("right after a location", "<url><loc>/b</loc>", ["/b"]),
     ("in the next field", "<url><loc>/b</loc><lastmod>2024-0", ["/b"]),
     ("in a field before the location", "<url><lastmod>2024-01-01</lastm", []),
+    ("in an address without a loc around it", "<url>https://example.com/half-of-a-na", []),
     ("in CDATA", "<url><loc><![CDATA[/b", []),
     ("in a comment", "<url><loc>/b</loc><!-- ", ["/b"]),
     ("by a tag that does not match", "<url><loc>/b</loc></wrong></url><url><loc>/c</loc></url></urlset>", ["/b"]),
@@ -291,6 +292,7 @@ def test_b15_broken_xml_keeps_what_was_read(rest: str, kept: list[str]) -> None:
     assert document.broken.startswith("xml: ")
     assert document.invalid is None
     assert all(entry.lastmod is None for entry in document.entries)
+    assert document.dropped == {}
 
 
 def test_b15_broken_gzip_keeps_what_was_read() -> None:
@@ -299,6 +301,8 @@ def test_b15_broken_gzip_keeps_what_was_read() -> None:
     assert 1000 < len(cut.entries) < 5000
     assert cut.entries[-1].url == f"https://example.com/{len(cut.entries) - 1}"
     assert cut.broken == "gzip: the data ends too early"
+    text = gzip.compress("".join(f"https://example.com/{number:0100}\n" for number in range(999)).encode())
+    assert all(len(entry.url) == 120 for entry in read_sitemap(text[: len(text) // 2], SITEMAP).entries)
     wrong_checksum = read_sitemap(packed[:-8] + bytes(8), SITEMAP)
     assert len(wrong_checksum.entries) == 5000
     assert wrong_checksum.broken is not None

@@ -3,7 +3,8 @@
 read.py      bytes, in one piece or many, to entries and a verdict
   unpack.py    gzip by its magic bytes, bounded
   charset.py   byte order mark, XML declaration, WHATWG labels
-  xml.py       urlset and sitemapindex, RSS and Atom, on expat
+  xml.py       how far an XML document is read, on expat
+  elements.py  what its elements mean; the table is dialects.py: urlset, sitemapindex, RSS, Atom
   text.py      one URL per line
   collect.py   raw fields to entries: the URL gate, duplicates, the cap
   dates.py     W3C and RFC 822 dates

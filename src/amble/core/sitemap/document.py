@@ -82,6 +82,21 @@ class ReadLimits:
     allow_doctype: bool = False  # RSS 0.91 carries one; entities stay unread either way
 
 
+@dataclass(slots=True)
+class Verdict:
+    """What is known so far about a document under way. See `SitemapDocument` for the fields."""
+
+    kind: SitemapKind | None = None
+    invalid: Invalid | None = None
+    broken: str | None = None
+    namespace: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything more can come of it."""
+        return self.invalid is None and self.broken is None
+
+
 @dataclass(frozen=True, slots=True)
 class SitemapDocument:
     """One sitemap, read. `invalid` means nothing could be taken; `broken` and `truncated` mean not everything."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from amble.core.sitemap.charset import decoder_for
 from amble.core.sitemap.collect import Collector, Full
 from amble.core.sitemap.dialects import DIALECTS
-from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, SitemapEntry, SitemapKind
+from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, SitemapEntry, SitemapKind, Verdict
 from amble.core.sitemap.text import TextBody
 from amble.core.sitemap.unpack import GZIP_MAGIC, Unpacker
 from amble.core.sitemap.xml import XmlBody
@@ -55,12 +55,12 @@ class SitemapReader:
         self._body: XmlBody | TextBody | None = None
         self._body_bytes = 0
         self._truncated = False
-        self._invalid: Invalid | None = None
+        self._verdict = Verdict()
 
     @property
     def kind(self) -> SitemapKind | None:
         """The form of the document, known once its beginning has been read."""
-        return self._body.kind if self._body is not None else None
+        return self._verdict.kind
 
     def feed(self, data: bytes) -> list[SitemapEntry]:
         """Read on and return the entries that it completed."""
@@ -81,16 +81,15 @@ class SitemapReader:
 
     def document(self, entries: list[SitemapEntry]) -> SitemapDocument:
         """The verdict, with those entries that the caller still holds."""
-        body = self._body
-        invalid = self._invalid or (body.invalid if body else None)
+        verdict = self._verdict
         return SitemapDocument(
             url=self.url,
-            kind=None if invalid else self.kind,
-            entries=() if invalid else tuple(entries),
+            kind=None if verdict.invalid else verdict.kind,
+            entries=() if verdict.invalid else tuple(entries),
             truncated=self._truncated,
-            invalid=invalid,
-            broken=self._unpacker.broken or (body.broken if body else None),
-            namespace=body.namespace if body else None,
+            invalid=verdict.invalid,
+            broken=self._unpacker.broken or verdict.broken,
+            namespace=verdict.namespace,
             body_bytes=self._body_bytes,
             dropped=MappingProxyType(dict(self._collector.dropped)),
         )
@@ -114,8 +113,8 @@ class SitemapReader:
     def _begin(self) -> None:
         """The head is there: find out what bytes these are."""
         head, self._head = self._head, b""
-        self._invalid = _not_text(head)
-        if self._invalid is not None:
+        self._verdict.invalid = _not_text(head)
+        if self._verdict.invalid is not None:
             self.finished = True
             return
         self._decoder, mark_bytes = decoder_for(head)
@@ -130,7 +129,7 @@ class SitemapReader:
             return
         self.finished = True
         if self._body is None:
-            self._invalid = Invalid.BAD_GZIP if self._unpacker.broken else Invalid.EMPTY
+            self._verdict.invalid = Invalid.BAD_GZIP if self._unpacker.broken else Invalid.EMPTY
             return
         try:
             self._body.close(complete=complete)
@@ -164,11 +163,11 @@ class SitemapReader:
             # The declaration goes too: its encoding has been obeyed, and a misspelt one is no reason to stop.
             text = text[declaration.end() :].lstrip(_SPACE)
         if _HTML.match(text):
-            self._invalid, self.finished = Invalid.HTML, True
+            self._verdict.invalid, self.finished = Invalid.HTML, True
         elif text.startswith("<"):
-            self._body = XmlBody(self._collector, allow_doctype=self._limits.allow_doctype)
+            self._body = XmlBody(self._collector, self._verdict, allow_doctype=self._limits.allow_doctype)
         else:
-            self._body = TextBody(self._collector)
+            self._body = TextBody(self._collector, self._verdict)
         return text
 
 

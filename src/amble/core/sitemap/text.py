@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amble.core.sitemap.collect import Collector
-from amble.core.sitemap.document import Invalid, SitemapKind
+from amble.core.sitemap.document import Invalid, SitemapKind, Verdict
 from amble.core.urls import Refusal
 
 _LINE_CHARS_MAX = 16_384  # longer than any URL that could pass the gate
@@ -12,13 +12,9 @@ _LINE_CHARS_MAX = 16_384  # longer than any URL that could pass the gate
 class TextBody:
     """Reads lines; those that name an address go to the collector, prose is counted and left."""
 
-    broken: str | None = None
-    namespace: str | None = None
-
-    def __init__(self, collector: Collector) -> None:
-        self.kind: SitemapKind | None = None
-        self.invalid: Invalid | None = None
+    def __init__(self, collector: Collector, verdict: Verdict) -> None:
         self._collector = collector
+        self._verdict = verdict
         self._rest = ""
 
     def feed(self, text: str) -> bool:
@@ -35,8 +31,8 @@ class TextBody:
         """The end of the body. The last line of a body that was cut may be half a URL, so it is left."""
         if complete:
             self._take(self._rest)
-        if self.kind is None:
-            self.invalid = Invalid.NO_URLS
+        if self._verdict.kind is None:
+            self._verdict.invalid = Invalid.NO_URLS
 
     def _take(self, line: str) -> None:
         line = line.strip()
@@ -45,5 +41,5 @@ class TextBody:
         if not self._collector.names_host(line):
             self._collector.dropped[Refusal.NOT_A_URL] += 1
             return
-        self.kind = SitemapKind.TEXT
+        self._verdict.kind = SitemapKind.TEXT
         self._collector.add(line)
