@@ -94,6 +94,8 @@ class Frontier:
             verdict = self.book.verdict(visit.url, now)
             if isinstance(verdict, Refused):
                 self.end(visit, State.SKIPPED, verdict.failure, verdict.reason, changes)
+                if visit.kind is Kind.SITEMAP:
+                    self._lose_sitemap(visit, verdict.failure, now, utc)
                 self.schedule(lane, now)
                 return None
             if isinstance(verdict, Wait):
@@ -135,6 +137,21 @@ class Frontier:
         lane = self.lane(origin, now, utc)
         lane.held = False
         self.schedule(lane, now)
+
+    # -- sitemaps
+
+    def walk_on(self, origin: str, now: float, utc: datetime) -> None:
+        """Queue the sitemaps of a site that are known and not yet visited; they may lie at another host."""
+        lane = self.lane(origin, now, utc)
+        while lane.walk is not None and (url := lane.walk.next_sitemap()) is not None:
+            self.add(Visit(url, Kind.SITEMAP, task=origin, found_on=domain_of(origin)), now, utc)
+        self.schedule(lane, now)  # pages may have waited for the end of the search
+
+    def _lose_sitemap(self, visit: Visit, failure: Failure, now: float, utc: datetime) -> None:
+        walk = self.lane(visit.task, now, utc).walk
+        if walk is not None:
+            walk.failed(visit.first_url, failure)
+            self.walk_on(visit.task, now, utc)
 
     # -- ends
 

@@ -17,7 +17,7 @@ from amble.core.frontier.frontier import Frontier, robots_visit
 from amble.core.frontier.lane import Lane
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import FoundBy, Kind, Visit
-from amble.core.outcome import LESSONS, Failure, failure_of_status
+from amble.core.outcome import LESSONS, Failure, Outcome, failure_of_status
 from amble.core.pacing.backoff import retry_at
 from amble.core.pacing.bounds import Random
 from amble.core.page.page import Page
@@ -88,7 +88,7 @@ class CrawlPlan:
         if visit.kind is Kind.ROBOTS:
             self._robots(visit, fetched, answer, now, utc)
         elif failure is not None and self._retries(visit, failure, fetched):
-            self._again(visit, lane, failure, fetched, now, changes)
+            self._again(visit, lane, failure, now)
         elif visit.kind is Kind.SITEMAP:
             self._sitemap(visit, fetched, failure, now, utc, changes)
         elif fetched.status in REDIRECTS and fetched.failure is None:
@@ -151,7 +151,7 @@ class CrawlPlan:
             self._to_discover.discard(origin)
             lane = self.frontier.lane(origin, now, utc)
             lane.walk = SitemapWalk(origin, self.frontier.book.sitemaps(origin))
-            self._next_sitemap(origin, lane.walk, now, utc)
+            self.frontier.walk_on(origin, now, utc)
 
     def _sitemap(
         self, visit: Visit, fetched: Fetched, failure: Failure | None, now: float, utc: datetime, changes: Changes
@@ -160,7 +160,7 @@ class CrawlPlan:
         walk = lane.walk
         if walk is None:
             return
-        first = visit.trail[0] if visit.trail else visit.url
+        first = visit.first_url
         if fetched.status in REDIRECTS and fetched.failure is None:
             target = normalize(fetched.headers.get("location") or "", visit.url)
             if (
@@ -177,13 +177,7 @@ class CrawlPlan:
         else:
             for entry in walk.settle(first, read_sitemap(fetched.body, visit.url)):
                 self._take_entry(entry, visit, now, utc, changes)
-        self._next_sitemap(visit.task, walk, now, utc)
-
-    def _next_sitemap(self, origin: str, walk: SitemapWalk, now: float, utc: datetime) -> None:
-        url = walk.next_sitemap()
-        while url is not None:
-            self.frontier.add(Visit(url, Kind.SITEMAP, task=origin, found_on=domain_of(origin)), now, utc)
-            url = walk.next_sitemap()
+        self.frontier.walk_on(visit.task, now, utc)
 
     def _take_entry(self, entry: SitemapEntry, visit: Visit, now: float, utc: datetime, changes: Changes) -> None:
         reason = self.scope.judge(entry.url)
@@ -216,18 +210,11 @@ class CrawlPlan:
         wanted = LESSONS[failure].retried or fetched.status in self.settings.retry_statuses
         return wanted and visit.attempt <= self.frontier.registry.settings.max_retries
 
-    def _again(
-        self, visit: Visit, lane: Lane, failure: Failure, fetched: Fetched, now: float, changes: Changes
-    ) -> None:
-        settings = self.frontier.registry.settings
-        if LESSONS[failure].outcome.name == "LIMITED":
-            run_at: float | None = lane.pace.not_before  # when the block ends; no wait of its own on top
-        else:
-            run_at = retry_at(visit.attempt, now, lane.pace.not_before, settings, self._random)
-        if run_at is None:
-            self._close(visit, State.FAILED, failure, fetched.detail, fetched, None, changes)
-        else:
-            lane.push_later(visit.again(), run_at)
+    def _again(self, visit: Visit, lane: Lane, failure: Failure, now: float) -> None:
+        run_at = lane.pace.not_before  # a limit: when the block ends, with no wait of the URL's own on top
+        if LESSONS[failure].outcome is not Outcome.LIMITED:
+            run_at = retry_at(visit.attempt, now, run_at, self.frontier.registry.settings, self._random) or run_at
+        lane.push_later(visit.again(), run_at)
 
     def _finish(
         self, visit: Visit, lane: Lane, fetched: Fetched, failure: Failure | None, page: Page | None,

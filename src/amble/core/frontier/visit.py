@@ -37,6 +37,11 @@ class Visit(NamedTuple):
     etag: str | None = None
     last_modified: str | None = None
 
+    @property
+    def first_url(self) -> str:
+        """Where the chain of redirects began."""
+        return self.trail[0] if self.trail else self.url
+
     def redirected_to(self, url: str, found_on: str) -> Visit:
         """The next hop, built from nothing but the target: no validator or attempt crosses over."""
         return self._replace(
