@@ -24,7 +24,7 @@ from amble.core.addresses import AddressPolicy
 from amble.fetcher import Fetcher, FetchRequest, Resolution
 
 IN_FLIGHT = 50
-ROUNDS = 5
+ROUNDS = 12
 
 SMALL = b"<html><body>" + b"<a href='/x'>a link in the text</a>\n" * 60 + b"</body></html>"
 LARGE = b"<html><body>" + b"".join(
@@ -149,4 +149,4 @@ def main(requests: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1500)

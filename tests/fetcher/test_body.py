@@ -273,6 +273,13 @@ async def test_a_body_refused_by_its_headers_is_not_read() -> None:
     assert (result.status, result.headers.get("content-type"), seen) == (200, "video/mp4", [(200, "video/mp4")])
 
 
+async def test_what_the_judge_says_stands_whatever_the_status() -> None:
+    raw = response(b"are you human?", status="403 Forbidden")
+    wanted = {"keep_body": lambda status, headers: Failure.BLOCKED_BY_BOT_PROTECTION}
+    result = await fetch_one(answer(raw), wanted)
+    assert (result.failure, result.status) == (Failure.BLOCKED_BY_BOT_PROTECTION, 403)
+
+
 async def test_a_judge_that_raises_is_our_own_mistake() -> None:
     def broken(status: int, headers: Headers) -> Failure | None:
         raise ZeroDivisionError

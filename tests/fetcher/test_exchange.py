@@ -10,8 +10,10 @@ import pytest
 from amble.core.outcome import Failure
 from amble.errors import BadHeader, BadUrl, FetcherClosed
 from amble.fetcher import FetchRequest, Phase
+from amble.fetcher.engine import Slots
+from amble.fetcher.watcher import LoopWatcher
 from amble.testing.rawserver import Connection, answer, answer_each, response, serve
-from tests.fetcher.helpers import fetcher, open_sockets, until
+from tests.fetcher.helpers import Names, fetcher, open_sockets, until
 
 
 async def test_an_answer_becomes_a_result(both_loops: str) -> None:
@@ -36,6 +38,15 @@ async def test_keep_alive_uses_one_connection_and_says_so(both_loops: str) -> No
         assert server.connections == 1
     assert [result.reused for result in results] == [False] + [True] * 19
     assert server.paths == [f"/{i}" for i in range(20)]
+
+
+async def test_where_there_is_no_epoll_the_loop_watches(monkeypatch: pytest.MonkeyPatch, both_loops: str) -> None:
+    monkeypatch.setattr("amble.fetcher.multi.watcher_for", LoopWatcher)
+    async with serve(answer_each(lambda head: response(b"x" * 100_000))) as server, fetcher() as f:
+        results = await asyncio.gather(*(f.fetch(FetchRequest(server.url(f"/{i}"))) for i in range(50)))
+        later = [await f.fetch(FetchRequest(server.url(f"/{i}"))) for i in range(10)]
+        assert server.connections <= 50
+    assert {(result.status, len(result.body or b"")) for result in [*results, *later]} == {(200, 100_000)}
 
 
 async def test_without_keep_alive_every_request_has_its_own_connection() -> None:
@@ -202,6 +213,24 @@ async def test_more_requests_than_connections_wait_their_turn_without_losing_tim
     assert [result.failure for result in results] == [None] * 12
 
 
+async def test_no_more_connections_are_kept_than_allowed() -> None:
+    """P2c: idle ones are closed to make room."""
+    async with serve(answer_each(lambda head: response(b"x"))) as server, fetcher(max_total_connections=5) as f:
+        for i in range(30):
+            assert (await f.fetch(FetchRequest(server.url(host=f"h{i}.test")))).status == 200
+            assert server.open_connections <= 6  # the server may not have seen the last one close
+        results = await asyncio.gather(*(f.fetch(FetchRequest(server.url(host=f"g{i}.test"))) for i in range(30)))
+        assert {result.status for result in results} == {200}
+        await until(lambda: server.open_connections <= 5)
+
+
+def test_a_fetcher_belongs_to_one_loop() -> None:
+    f = fetcher(resolver=Names(default=None))
+    asyncio.run(f.fetch(FetchRequest("http://a.test/")))
+    with pytest.raises(FetcherClosed):
+        asyncio.run(f.fetch(FetchRequest("http://a.test/")))
+
+
 async def test_250_cancelled_leave_no_socket_behind(both_loops: str) -> None:
     async def silent(connection: Connection) -> None:
         await connection.request()
@@ -215,7 +244,7 @@ async def test_250_cancelled_leave_no_socket_behind(both_loops: str) -> None:
             task.cancel()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ends)
-        await until(lambda: open_sockets() == idle)
+        await until(lambda: open_sockets() == idle, within_s=1.5)  # long before any deadline would close them
 
 
 async def test_cancelled_while_waiting_for_a_slot_gives_the_slot_to_the_next() -> None:
@@ -234,6 +263,18 @@ async def test_cancelled_while_waiting_for_a_slot_gives_the_slot_to_the_next() -
         assert (await first).status == 200
         assert (await third).status == 200
     assert server.paths == ["/1", "/3"]
+
+
+async def test_a_slot_given_to_one_who_is_cancelled_is_not_lost() -> None:
+    slots = Slots(1, asyncio.get_running_loop())
+    assert slots.take_now()
+    waiting = asyncio.create_task(slots.take())
+    await asyncio.sleep(0)
+    slots.give_back()
+    waiting.cancel()  # its turn has come, but it has not run yet
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert waiting.cancelled()
+    assert slots.take_now()
 
 
 async def test_close_ends_what_is_under_way_and_refuses_more(both_loops: str) -> None:

@@ -300,8 +300,8 @@ async def test_no_such_name() -> None:
 
 
 @contextmanager
-def no_descriptors_left() -> Iterator[list[socket.socket]]:
-    """Every descriptor this process may have is taken; closing those yielded gives them back."""
+def no_descriptors_left(but: int = 0) -> Iterator[list[socket.socket]]:
+    """Every descriptor this process may have is taken, but so many; closing those yielded gives them back."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     hoard: list[socket.socket] = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
@@ -309,6 +309,8 @@ def no_descriptors_left() -> Iterator[list[socket.socket]]:
         with suppress(OSError):
             while True:
                 hoard.append(socket.socket())
+        for _ in range(but):
+            hoard.pop().close()
         yield hoard
     finally:
         for held in hoard:
@@ -330,10 +332,11 @@ async def test_out_of_descriptors_waits_and_then_works() -> None:
     assert (result.status, result.failure) == (200, None)
 
 
-async def test_out_of_descriptors_for_good_is_our_fault() -> None:
+@pytest.mark.parametrize("left", [0, 1], ids=["none", "one, where pycurl needs two"])
+async def test_out_of_descriptors_for_good_is_our_fault(left: int) -> None:
     async with serve(answer(response(b"x"))) as server, fetcher(http_timeout=0.3) as f:
         await f.fetch(FetchRequest(server.url()))
-        with no_descriptors_left():
+        with no_descriptors_left(but=left):
             result = await f.fetch(FetchRequest(server.url(host="cold.test")))
     assert (result.failure, result.local_fault) == (Failure.NETWORK_CONNECTION_REFUSED, True), result.detail
     assert result.started_at is None

@@ -28,6 +28,7 @@ async def canary() -> AsyncIterator[RawServer]:
     """A server on every loopback address that must never be reached."""
     async with serve(HELLO) as v4, serve(HELLO, host="::1", port=v4.port) as v6:
         yield v4
+        await asyncio.sleep(0.02)  # a connection made a moment ago would show by now
         assert (v4.connections, v6.connections) == (0, 0)
 
 
@@ -132,13 +133,13 @@ def test_a_named_host_that_was_public_and_turns_private_is_being_rebound() -> No
         assert isinstance(guard.check(host, 80, addresses, None), Pin) is allowed
 
 
-async def run_with(pin: Pin, url: str) -> FetchResult:
-    """A transfer whose pin a test has made by hand."""
+async def run_with(url: str, *pins: Pin) -> list[FetchResult]:
+    """Transfers, one after another, whose pins a test has made by hand."""
     clock = SystemClock()
     settings = FetcherSettings(http_timeout=2.0)
     engine = Engine(settings, default_ca_file(), clock, asyncio.get_running_loop())
     try:
-        return await engine.run(FetchRequest(url), url, Route(pin), clock.monotonic())
+        return [await engine.run(FetchRequest(url), url, Route(pin), clock.monotonic()) for pin in pins]
     finally:
         engine.close()
 
@@ -148,15 +149,25 @@ async def test_the_socket_has_the_last_word_whatever_libcurl_was_told() -> None:
     async with canary() as server:
         told = pin_host(("127.0.0.1",), server.port)
         checked = Pin(frozenset({packed("127.0.0.9")}), told.connect_to, told.resolve)
-        result = await run_with(checked, server.url())
+        [result] = await run_with(server.url(), checked)
     assert (result.failure, result.started_at) == (Failure.ADDRESS_FORBIDDEN, None)
+
+
+async def test_a_kept_connection_is_checked_before_it_is_used() -> None:
+    """D6: should libcurl ever offer a connection to another address, nothing is sent on it."""
+    async with serve(HELLO) as server:
+        right = pin_host(("127.0.0.1",), server.port)
+        wrong = Pin(frozenset({packed("127.0.0.9")}), right.connect_to, right.resolve)
+        first, second = await run_with(server.url(), right, wrong)
+    assert (first.status, len(server.requests), server.connections) == (200, 1, 1)
+    assert (second.failure, second.started_at) == (Failure.ADDRESS_FORBIDDEN, None)
 
 
 async def test_a_pin_that_libcurl_has_lost_leads_nowhere() -> None:
     """D5: the name that stands for the addresses has none of its own."""
     async with canary() as server:
         pin = pin_host(("127.0.0.1",), server.port)
-        result = await run_with(Pin(pin.packed, pin.connect_to, []), server.url(host="localhost"))
+        [result] = await run_with(server.url(host="localhost"), Pin(pin.packed, pin.connect_to, []))
     assert result.failure is not None
     assert result.started_at is None
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from amble.core.outcome import Failure
 from amble.fetcher import FetchRequest
 from amble.fetcher.resolver import (
+    CLOSED,
     ERROR_REMEMBERED_S,
     DnsError,
     RememberingResolver,
@@ -108,9 +110,29 @@ async def test_close_ends_the_questions() -> None:
     task = asyncio.create_task(resolver.resolve("a.test"))
     await asyncio.sleep(0)
     resolver.close()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    assert await task == CLOSED
     assert inner.closed
+
+
+async def test_a_fetcher_closed_while_names_are_looked_up_says_so() -> None:
+    inner = Scripted(HERE)
+    inner.gate.clear()
+    f = fetcher(resolver=RememberingResolver(inner))
+    tasks = [asyncio.create_task(f.fetch(FetchRequest(f"http://a.test/{i}"))) for i in range(3)]
+    await asyncio.sleep(0.01)
+    await f.close()
+    assert {(await task).failure for task in tasks} == {Failure.CANCELLED}
+
+
+async def test_a_fetch_cancelled_while_its_name_is_looked_up_is_cancelled() -> None:
+    inner = Scripted(HERE)
+    inner.gate.clear()
+    async with fetcher(resolver=RememberingResolver(inner)) as f:
+        task = asyncio.create_task(f.fetch(FetchRequest("http://a.test/")))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 async def test_a_slow_name_holds_neither_the_loop_nor_its_asker() -> None:

@@ -24,6 +24,7 @@ from amble.fetcher.settings import FetcherSettings
 HEADER_BYTES_MAX = 64 * 1024  # of one exchange, interim answers and trailers included [A12]
 HEADER_LINES_MAX = 256
 INTERIM_ANSWERS_MAX = 10  # [A13]
+READ_BYTES = 64 * 1024  # at once: a page comes in few pieces, and none is large enough to hold the loop
 ERROR_BODY_BYTES_MAX = 64 * 1024  # of an answer that is no page: enough to see what it says [A6]
 
 _ABORT = -1  # any number but the one libcurl expects
@@ -39,6 +40,7 @@ class Stop(NamedTuple):
     failure: Failure | None
     detail: str
     local_fault: bool = False
+    final: bool = False  # stands whatever the status said
 
 
 class Route(NamedTuple):
@@ -116,6 +118,7 @@ class Transfer:
         setopt(pycurl.HTTP09_ALLOWED, 0)
         setopt(pycurl.HTTP_CONTENT_DECODING, 0)  # libcurl takes a gzip body cut short for a whole one
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
+        setopt(pycurl.BUFFERSIZE, READ_BYTES)
         setopt(pycurl.FORBID_REUSE, 0 if settings.http_keep_alive else 1)
         setopt(pycurl.CAINFO, ca_file)
         setopt(pycurl.SSL_VERIFYPEER, 1)
@@ -182,10 +185,10 @@ class Transfer:
         self.headers = None
         self._body = None
 
-    def stop(self, failure: Failure | None, detail: str, *, local_fault: bool = False) -> int:
+    def stop(self, failure: Failure | None, detail: str, *, local_fault: bool = False, final: bool = False) -> int:
         """End the transfer from a callback: the first reason stands."""
         if self.stopped is None:
-            self.stopped = Stop(failure, detail, local_fault)
+            self.stopped = Stop(failure, detail, local_fault, final)
         return _ABORT
 
     # --- Connecting ------------------------------------------------------------------------------------------------
@@ -272,7 +275,7 @@ class Transfer:
         except Exception as error:
             self.error = error  # ours, not the server's: raised again when libcurl has let go
             return _ABORT
-        return None if refused is None else self.stop(refused, "refused by its headers")
+        return None if refused is None else self.stop(refused, "refused by its headers", final=True)
 
     def _on_interim(self, status: int) -> int | None:
         """1xx: not the answer yet; its fields mean nothing to us (RFC 9110 15.2)."""

@@ -57,7 +57,7 @@ class Engine:
 
     def close(self) -> None:
         for transfer in self._deadlines.watched():
-            transfer.stop(Failure.CANCELLED, _CLOSED.message)
+            transfer.stop(Failure.CANCELLED, _CLOSED.message, final=True)
         self._deadlines.close()
         self._multi.close(_CLOSED)
         self._idle.clear()

@@ -93,8 +93,11 @@ class Fetcher:
     def _running(self) -> Engine:
         if self._closed:
             raise FetcherClosed("the fetcher is closed", hint="make a new one")
+        loop = asyncio.get_running_loop()
         if self._engine is None:
-            self._engine = Engine(self.settings, self._ca_file, self._clock, asyncio.get_running_loop())
+            self._engine = Engine(self.settings, self._ca_file, self._clock, loop)
+        elif self._engine.loop is not loop:
+            raise FetcherClosed("the fetcher belongs to another event loop", hint="make one for each loop")
         return self._engine
 
     async def _try(self, engine: Engine, request: FetchRequest, url: str, began: float) -> FetchResult:

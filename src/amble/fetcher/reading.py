@@ -63,14 +63,10 @@ def _judge(transfer: Transfer, finished: Finished) -> _Verdict:
     verdict = _judge_exchange(transfer, finished)
     if verdict.failure is None or transfer.headers is None or transfer.is_page:
         return verdict
-    if verdict.failure not in _OUR_OWN_REFUSALS:
-        # A redirect or an error has said what it says by its status; that its body broke changes nothing.
-        return _Verdict(None, detail=verdict.detail, truncated=True)
-    return verdict
-
-
-# A body that was refused, not broken: that is the result whatever the status.
-_OUR_OWN_REFUSALS = frozenset({Failure.CONTENT_TYPE_REJECTED, Failure.CANCELLED, Failure.ADDRESS_FORBIDDEN})
+    if transfer.stopped is not None and transfer.stopped.final:
+        return verdict
+    # A redirect or an error has said what it says by its status; that its body broke changes nothing.
+    return _Verdict(None, detail=verdict.detail, truncated=True)
 
 
 def _judge_exchange(transfer: Transfer, finished: Finished) -> _Verdict:

@@ -34,6 +34,15 @@ class Resolution(NamedTuple):
     detail: str = ""
 
 
+CLOSED = Resolution(error=DnsError.LOCAL, detail="the resolver was closed")
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the caller who was cancelled, and not the question it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Resolver(Protocol):
     async def resolve(self, host: str) -> Resolution:
         """Every address of a host name. Never raises for what the network does."""
@@ -81,6 +90,10 @@ class ThreadedResolver:
             return await asyncio.wait_for(asked, self._timeout_s)
         except TimeoutError:
             return Resolution(error=DnsError.TIMEOUT, detail=f"no answer in {self._timeout_s:g} s")
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return CLOSED
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -103,8 +116,13 @@ class RememberingResolver:
         asked = self._asked.get(host)
         if asked is None:
             asked = self._asked[host] = asyncio.create_task(self._ask(host))
-        # Shielded: one visitor who gives up must not take the answer from the others.
-        return await asyncio.shield(asked)
+        try:
+            # Shielded: one visitor who gives up must not take the answer from the others.
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return CLOSED
 
     async def _ask(self, host: str) -> Resolution:
         try:
