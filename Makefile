@@ -17,8 +17,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-crawl: $(VENV)/.ready   ## run the demonstration
-	@$(BIN)/python -m amble.testing.demo
+crawl: $(VENV)/.ready   ## crawl URL=..., or without it a demonstration web served on loopback
+	@$(BIN)/python -m amble.testing.demo $(URL)
 
 test: check     ## lint, types, layers, then every test
 	$(BIN)/python -m pytest -n 2

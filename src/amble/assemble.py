@@ -1,0 +1,79 @@
+"""Puts a crawl together: settings and seeds in, a `Crawl` ready to run out."""
+
+from __future__ import annotations
+
+import random as system_random
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from amble.clock import Clock, SystemClock
+from amble.core.addresses import AddressPolicy
+from amble.core.frontier.changes import Changes, Ready
+from amble.core.frontier.frontier import Frontier
+from amble.core.frontier.plan import CrawlPlan, Seen
+from amble.core.pacing.bounds import Random
+from amble.core.pacing.registry import Registry
+from amble.core.robots.book import RobotsBook
+from amble.core.scope import Scope, roots_of
+from amble.core.seeds import Seed
+from amble.crawl import Crawl
+from amble.fetcher import Fetcher, FetchResult, Resolver
+from amble.settings import Settings
+
+
+class SeenSet:
+    """URLs met before, in plain memory."""
+
+    def __init__(self) -> None:
+        self._urls: set[str] = set()
+
+    def add(self, url: str) -> bool:
+        size = len(self._urls)
+        self._urls.add(url)
+        return len(self._urls) > size
+
+
+def make_plan(settings: Settings, seeds: Iterable[Seed], random: Random, seen: Seen | None = None) -> CrawlPlan:
+    """The decisions of a crawl, without a network."""
+    visiting = settings.visiting
+    scope = Scope(
+        roots_of(seed.url for seed in seeds),
+        follow_links=visiting.follow_links is not False,
+        allow_subdomains=visiting.allow_subdomains,
+        max_crawl_depth=visiting.max_crawl_depth,
+    )
+    book = RobotsBook(settings.robots, settings.fetching.user_agent, random)
+    frontier = Frontier(visiting, Registry(settings.pacing, random), book)
+    return CrawlPlan(visiting, frontier, scope, seen or SeenSet(), random)
+
+
+def assemble(
+    settings: Settings,
+    seeds: Iterable[Seed],
+    on_changes: Callable[[Changes, Ready | None, FetchResult | None, datetime], None],
+    *,
+    clock: Clock | None = None,
+    random: Random = system_random.random,
+    policy: AddressPolicy | None = None,
+    resolver: Resolver | None = None,
+) -> tuple[Crawl, Fetcher]:
+    """A crawl of these seeds, and the fetcher to close when it is over. Seeds that the user typed may be private."""
+    seeds = list(seeds)
+    clock = clock or SystemClock()
+    plan = make_plan(settings, seeds, random)
+    fetcher = Fetcher(
+        settings.fetching,
+        policy=policy or AddressPolicy.of(named=[seed.url for seed in seeds]),
+        resolver=resolver,
+        clock=clock,
+    )
+    crawl = Crawl(
+        plan,
+        fetcher,
+        clock,
+        token=plan.frontier.book.terms.token,
+        in_flight_max=settings.fetching.max_total_connections,
+        on_changes=on_changes,
+    )
+    on_changes(plan.start(seeds, clock.monotonic(), clock.utc()), None, None, clock.utc())
+    return crawl, fetcher
