@@ -187,24 +187,25 @@ async def stalls_in_the_body(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "settings", "phase", "within_s"),
+    ("script", "settings", "phase", "at_least_s"),
     [
-        (never_answers, {"header_timeout_s": 0.2}, Phase.HEADERS, (0.2, 0.8)),
-        (drips_headers, {"header_timeout_s": 0.2}, Phase.HEADERS, (0.2, 0.8)),
-        (hints_forever, {"header_timeout_s": 0.3}, Phase.HEADERS, (0.3, 0.9)),
-        (never_answers, {"http_timeout": 0.2}, Phase.HEADERS, (0.2, 0.8)),
-        (drips_body, {"http_timeout": 0.3}, Phase.BODY, (0.3, 0.9)),
-        (drips_body, {"min_throughput_bytes_s": 100, "min_throughput_window_s": 0.2}, Phase.BODY, (0.2, 1.0)),
-        (stalls_in_the_body, {"min_throughput_bytes_s": 1, "min_throughput_window_s": 0.2}, Phase.BODY, (0.2, 1.0)),
+        (never_answers, {"header_timeout_s": 0.2}, Phase.HEADERS, 0.2),
+        (drips_headers, {"header_timeout_s": 0.2}, Phase.HEADERS, 0.2),
+        (hints_forever, {"header_timeout_s": 0.3}, Phase.HEADERS, 0.3),
+        (never_answers, {"http_timeout": 0.2}, Phase.HEADERS, 0.2),
+        (drips_body, {"http_timeout": 0.3}, Phase.BODY, 0.3),
+        (drips_body, {"min_throughput_bytes_s": 100, "min_throughput_window_s": 0.2}, Phase.BODY, 0.2),
+        (stalls_in_the_body, {"min_throughput_bytes_s": 1, "min_throughput_window_s": 0.2}, Phase.BODY, 0.2),
     ],
     ids=["headers", "slow headers [A9]", "hints", "total", "total in the body [A8]", "throughput [A8]", "stall [A8]"],
 )
 async def test_deadlines_say_where(
-    script: Script, settings: dict[str, float], phase: Phase, within_s: tuple[float, float], both_loops: str
+    script: Script, settings: dict[str, float], phase: Phase, at_least_s: float, both_loops: str
 ) -> None:
     result = await fetch_one(script, **settings)
     assert (result.failure, result.phase, result.body) == (TIMEOUT, phase, None)
-    assert within_s[0] - 0.01 <= result.elapsed_s <= within_s[1]  # libcurl counts whole milliseconds
+    # libcurl counts whole milliseconds; a machine may be busy, but not for as long as all other deadlines
+    assert at_least_s - 0.01 <= result.elapsed_s < 2.0
 
 
 async def test_a_slow_but_steady_body_lives() -> None:
@@ -215,7 +216,7 @@ async def test_a_slow_but_steady_body_lives() -> None:
             await connection.send(b"x" * 100)
             await asyncio.sleep(0.05)
 
-    result = await fetch_one(steady, min_throughput_bytes_s=500, min_throughput_window_s=0.1)
+    result = await fetch_one(steady, min_throughput_bytes_s=50, min_throughput_window_s=0.2)
     assert (result.failure, result.body) == (None, b"x" * 1000)
 
 
@@ -354,7 +355,7 @@ async def test_drips_do_not_slow_the_others() -> None:
             drip.cancel()
         await asyncio.gather(*drips, return_exceptions=True)
     assert all(result.status == 200 for result in results)
-    assert took_s < 2.0
+    assert took_s < 4.0  # the drips would last for five
 
 
 async def test_failures_leave_no_socket_behind() -> None:
