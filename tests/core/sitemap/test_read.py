@@ -344,3 +344,11 @@ def test_b11_the_half_line_at_the_limit_is_not_taken_for_a_url() -> None:
 def test_a_sitemap_at_no_url_is_the_callers_mistake() -> None:
     with pytest.raises(BadUrl):
         read_sitemap(b"<urlset/>", "sitemap.xml")
+
+
+def test_b11_a_location_that_is_whole_at_the_limit_is_kept() -> None:
+    body = locs("/a", "/b", "/c")
+    limits = ReadLimits(body_bytes_max=body.index(b"/b</loc>") + len("/b</lo"))
+    document = read_sitemap(body, SITEMAP, limits)
+    assert [entry.url for entry in document.entries] == ["https://example.com/a", "https://example.com/b"]
+    assert (document.truncated, document.broken) == (True, None)
