@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from amble.core.outcome import Failure
 from amble.core.quota import Quota, read_quota
@@ -26,7 +26,14 @@ class Answer(NamedTuple):
 _QUOTA_NAMES = ("ratelimit", "ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
 _CHALLENGES = (("cf-mitigated", "challenge"), ("x-amzn-waf-action", "challenge"), ("x-amzn-waf-action", "captcha"))
 
-Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+
+class HasItems(Protocol):
+    """A mapping of some HTTP library, whether or not it says so (`http.client` has one that does not)."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+Headers = HasItems | Iterable[tuple[str, str]]
 
 
 def read_answer(
@@ -54,7 +61,7 @@ def read_answer(
 
 def _interesting(headers: Headers) -> tuple[dict[str, str], list[str]]:
     """The headers that matter here by lower-case name, and every `Retry-After` (there may be two)."""
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    pairs: Iterable[tuple[str, str]] = headers.items() if hasattr(headers, "items") else headers
     named: dict[str, str] = {}
     retry_after: list[str] = []
     for name, value in pairs:

@@ -6,18 +6,17 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from http import HTTPStatus
 from types import TracebackType
 from typing import Self
 
 from amble.clock import Clock
-from amble.core.answer import Answer, Headers, read_answer
+from amble.core.answer import Headers, read_answer
 from amble.core.outcome import Failure
 from amble.core.pacing.events import Event
 from amble.core.pacing.pace import Pace
 from amble.core.pacing.permit import Permit, PermitState
 from amble.errors import AlreadySettled, PermitError
-from amble.limiter.failures import failure_of
+from amble.limiter.failures import failure_of, response_in
 from amble.limiter.shard import Shard
 
 Tell = Callable[[Sequence[Event]], None]
@@ -69,29 +68,34 @@ class IssuedPermit:
         elapsed_s: float | None = None,
         error: BaseException | Failure | None = None,
     ) -> None:
-        """Say how the request went: the status and headers of the response, or the error in its place."""
-        now, utc = self._clock.monotonic(), self._clock.utc()
+        """Say how the request went: the status and headers of the response, or the error in its place.
+
+        An error that carries a response (of `raise_for_status`) counts as that response.
+        """
         if status is None and error is None:
             raise PermitError(
                 "settle was told nothing", hint="pass status=... of the response, or error=... if none came"
             )
+        failure: Failure | None = None
+        raised = response_in(error) if status is None and isinstance(error, BaseException) else None
+        if raised is not None:
+            status, headers = raised
+        elif error is not None:
+            failure = failure_of(error) if isinstance(error, BaseException) else _named(error)
         _check(status, elapsed_s)
-        failure = failure_of(error) if isinstance(error, BaseException) else error
         if elapsed_s is None and failure is None:
-            elapsed_s = now - self._core.sent_at
-        self._settle(read_answer(status=status, headers=headers, failure=failure, elapsed_s=elapsed_s, utc=utc))
+            elapsed_s = max(0.0, self._clock.monotonic() - self._core.sent_at)
+        utc = self._clock.utc()
+        answer = read_answer(status=status, headers=headers, failure=failure, elapsed_s=elapsed_s, utc=utc)
+        with self._shard.lock:
+            events = self._shard.settle(self._pace, self._core, answer, self._clock.monotonic(), utc)
+        if events:
+            self._tell(events)
 
     def cancel(self) -> None:
         """Nothing was sent: the turn goes to whoever is next. Does nothing to a settled permit."""
         with self._shard.lock:
             self._shard.cancel(self._pace, self._core)
-
-    def _settle(self, answer: Answer) -> None:
-        clock = self._clock
-        with self._shard.lock:
-            events = self._shard.settle(self._pace, self._core, answer, clock.monotonic(), clock.utc())
-        if events:
-            self._tell(events)
 
     # -- as a context: with limiter.permit_sync(url) as permit: ...
 
@@ -101,29 +105,41 @@ class IssuedPermit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leave(error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        """The end of the context: settle by the error that left it, if any, unless that was done inside."""
         if self.settled:
             return
-        failure = Failure.CANCELLED
-        if isinstance(error, Exception):
-            failure = failure_of(error)
-        elif error is None:
+        with suppress(AlreadySettled):  # another thread may have been faster
+            self.settle(error=Failure.CANCELLED if error is None else error)
+        if error is None:
+            # Only now: where warnings are errors, the slot is free all the same.
             warnings.warn(
                 f"a permit of {self.domain} was not settled; call permit.settle(status=...) or permit.cancel()",
                 UnsettledPermit,
                 stacklevel=3,
             )
-        with suppress(AlreadySettled):  # another thread may have been faster
-            self._settle(Answer(failure=failure))
 
     def __repr__(self) -> str:
         return f"<IssuedPermit {self.domain} {self._core!r}>"
 
 
-_WHOLE = (int, HTTPStatus)
-
-
 def _check(status: int | None, elapsed_s: float | None) -> None:
-    if status is not None and (type(status) not in _WHOLE or not 100 <= status <= 999):
+    if status is not None and (not _is_number(status, int) or not 100 <= status <= 999):
         raise PermitError(f"{status!r} is no HTTP status", hint="pass a number from 100 to 999, or error=...")
-    if elapsed_s is not None and not 0 <= elapsed_s < math.inf:
+    if elapsed_s is not None and (not _is_number(elapsed_s, (int, float)) or not 0 <= elapsed_s < math.inf):
         raise PermitError(f"elapsed_s = {elapsed_s!r} is no duration", hint="pass seconds, zero or more")
+
+
+def _is_number(value: object, kind: type[int] | tuple[type[int], type[float]]) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _named(error: str) -> Failure:
+    try:
+        return Failure(error)
+    except ValueError:
+        raise PermitError(
+            f"error = {error!r} is no failure", hint="pass the exception that was caught, or a member of Failure"
+        ) from None

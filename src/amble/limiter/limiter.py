@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 from zlib import crc32
@@ -13,13 +14,14 @@ from amble.clock import Clock, SystemClock
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import BlockOpened, CircuitOpened, Event, PaceChanged
 from amble.core.pacing.learned import Learned
+from amble.core.pacing.pace import Pace
 from amble.core.pacing.permit import Permit
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.snapshot import DomainSnapshot, LimiterSnapshot, Totals, busiest, snapshot_domain
 from amble.core.urls import domain_of
 from amble.errors import CircuitOpen, SettingsError, TooLate
 from amble.limiter.handle import IssuedPermit
-from amble.limiter.shard import Shard
+from amble.limiter.shard import FreeShard, Shard
 from amble.limiter.waiters import TaskWaiter, ThreadWaiter, Waiter
 
 Listener = Callable[[Event], None]
@@ -49,7 +51,8 @@ class Limiter:
         self._listeners = list(listeners)
         shards = self.settings.shards
         domains_max = max(1, self.settings.max_domains // shards)
-        self._shards = [Shard(self.settings, random, domains_max) for _ in range(shards)]
+        kind = Shard if self.settings.enabled else FreeShard
+        self._shards = [kind(self.settings, random, domains_max) for _ in range(shards)]
 
     # -- asking for a turn
 
@@ -68,10 +71,10 @@ class Limiter:
     ) -> IssuedPermit:
         """The same for threads: `with limiter.permit_sync(url) as permit:`."""
         turn = _Turn(self, url, deadline_s, wait_if_open, attempt)
-        issued = turn.first_try()
+        issued = turn.look()
         if issued is not None:
             return issued
-        waiter = ThreadWaiter()
+        waiter = ThreadWaiter(wait_if_open)
         turn.join(waiter)
         try:
             while (issued := turn.look(waiter)) is None:
@@ -82,8 +85,7 @@ class Limiter:
 
     def try_permit(self, url: str, *, attempt: int = 1) -> IssuedPermit | None:
         """A permit if one is to be had at once, else None. Overtakes nobody who waits."""
-        turn = _Turn(self, url, None, True, attempt)
-        return turn.first_try()
+        return _Turn(self, url, None, True, attempt).look()
 
     def not_before(self, url: str) -> float:
         """The monotonic instant before which nothing will be granted; in the past when the domain is free."""
@@ -98,7 +100,11 @@ class Limiter:
             raise SettingsError(f"crawl delay {crawl_delay_s!r} is no duration", hint="pass seconds, or None for none")
         shard, domain = self._shard_of(url)
         with shard.lock:
-            shard.registry.pace(domain, self.clock.monotonic(), self.clock.utc()).set_crawl_delay(crawl_delay_s)
+            pace = shard.registry.pace(domain, self.clock.monotonic(), self.clock.utc())
+            pace.set_crawl_delay(crawl_delay_s)
+            shard.tell_first(domain)
+            events = shard.take_events(pace)
+        self.tell(events)
 
     # -- what was learned
 
@@ -117,7 +123,9 @@ class Limiter:
         now, utc = self.clock.monotonic(), self.clock.utc()
         for row in rows:
             learned = Learned.from_row(row)
-            shard, _ = self._shard_of(learned.domain)
+            shard, domain = self._shard_of(learned.domain)
+            if learned.domain != domain:
+                learned = replace(learned, domain=domain)
             with shard.lock:
                 shard.registry.load((learned,), now, utc)
 
@@ -181,44 +189,46 @@ _COUNTS = (
 class _Turn:
     """One caller's wish for a permit, from asking to having it."""
 
-    __slots__ = ("_asked_at", "_attempt", "_deadline", "_limiter", "_pace", "_shard", "_wait_if_open", "timeout_s")
+    __slots__ = ("_asked_at", "_attempt", "_deadline", "_domain", "_limiter", "_shard", "timeout_s", "wait_if_open")
 
     def __init__(self, limiter: Limiter, url: str, deadline_s: float | None, wait_if_open: bool, attempt: int) -> None:
+        if deadline_s is not None and not deadline_s >= 0:
+            raise SettingsError(f"deadline_s = {deadline_s!r} is no duration", hint="pass seconds, or None to wait")
         self._limiter = limiter
-        self._shard, domain = limiter._shard_of(url)
+        self._shard, self._domain = limiter._shard_of(url)
         self._asked_at = limiter.clock.monotonic()
         self._deadline = None if deadline_s is None else self._asked_at + deadline_s
-        self._wait_if_open = wait_if_open
+        self.wait_if_open = wait_if_open
         self._attempt = attempt
         self.timeout_s: float | None = None
-        with self._shard.lock:
-            self._pace = self._shard.registry.pace(domain, self._asked_at, limiter.clock.utc())
-
-    def first_try(self) -> IssuedPermit | None:
-        with self._shard.lock:
-            return self._reserve(None)
 
     def join(self, waiter: Waiter) -> None:
         with self._shard.lock:
             self._shard.totals.throttled += 1
-            self._shard.join(self._pace.domain, waiter)
+            self._shard.join(self._domain, waiter)
 
     def leave(self, waiter: Waiter) -> None:
         with self._shard.lock:
-            self._shard.leave(self._pace.domain, waiter)
+            self._shard.leave(self._domain, waiter)
 
-    def look(self, waiter: TaskWaiter | ThreadWaiter) -> IssuedPermit | None:
-        """Try again; on None wait for `timeout_s` at most, having been armed before the lock was let go."""
-        with self._shard.lock:
-            issued = self._reserve(waiter)
-            if issued is None:
+    def look(self, waiter: TaskWaiter | ThreadWaiter | None = None) -> IssuedPermit | None:
+        """Try; on None a waiter waits for `timeout_s` at most, having been armed before the lock was let go."""
+        shard, clock = self._shard, self._limiter.clock
+        with shard.lock:
+            now = clock.monotonic()
+            # Looked up each time: what is not in the registry any more is nobody's pace.
+            pace = shard.registry.find(self._domain) or shard.registry.pace(self._domain, now, clock.utc())
+            issued = self._reserve(pace, now, waiter)
+            if issued is None and waiter is not None:
                 waiter.arm()
-            return issued
+            events = shard.take_events(pace) if pace.events else ()
+        if events:
+            self._limiter.tell(events)
+        return issued
 
-    def _reserve(self, waiter: Waiter | None) -> IssuedPermit | None:
-        shard, pace = self._shard, self._pace
-        now = self._limiter.clock.monotonic()
-        if pace.circuit == "open" and now < pace.blocked_until and not self._wait_if_open:
+    def _reserve(self, pace: Pace, now: float, waiter: Waiter | None) -> IssuedPermit | None:
+        shard = self._shard
+        if pace.circuit == "open" and now < pace.blocked_until and not self.wait_if_open:
             shard.totals.denied += 1
             wait_s = pace.blocked_until - now
             raise CircuitOpen(
@@ -232,21 +242,18 @@ class _Turn:
             shard.totals.retries += self._attempt > 1
             shard.totals.waited_s += now - self._asked_at
             return IssuedPermit(self._limiter.clock, self._limiter.tell, shard, pace, got, now - self._asked_at)
-        self._refuse_if_too_late(got, now)
+        self._refuse_if_too_late(pace, now)
         ends = [instant for instant in (got, self._deadline) if instant is not None and instant != float("inf")]
         self.timeout_s = max(0.0, min(ends) - now) if ends else None
         return None
 
-    def _refuse_if_too_late(self, not_before: float, now: float) -> None:
-        if self._deadline is None:
-            return
-        waits_for_time = now < self._pace.not_before
-        if now >= self._deadline or (waits_for_time and self._pace.not_before > self._deadline):
+    def _refuse_if_too_late(self, pace: Pace, now: float) -> None:
+        if self._deadline is not None and (now >= self._deadline or pace.not_before > self._deadline):
             self._shard.totals.denied += 1
-            wait_s = max(0.0, self._pace.not_before - now)
+            wait_s = max(0.0, pace.not_before - now)
             raise TooLate(
-                f"{self._pace.domain} may be asked in {wait_s:.1f} s at the earliest, past the deadline",
-                domain=self._pace.domain,
+                f"{pace.domain} may be asked in {wait_s:.1f} s at the earliest, past the deadline",
+                domain=pace.domain,
                 wait_s=wait_s,
                 hint="allow a longer deadline_s, or come back later",
             )
@@ -272,14 +279,14 @@ class PermitRequest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._issued is not None:
-            self._issued.__exit__(kind, error, trace)
+            self._issued._leave(error)
 
     async def _wait(self) -> IssuedPermit:
         turn = _Turn(*self._arguments)
-        issued = turn.first_try()
+        issued = turn.look()
         if issued is not None:
             return issued
-        waiter = TaskWaiter()
+        waiter = TaskWaiter(turn.wait_if_open)
         turn.join(waiter)
         try:
             while (issued := turn.look(waiter)) is None:

@@ -8,29 +8,35 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from amble.core.answer import Answer
+from amble.core.outcome import Outcome, outcome_of
 from amble.core.pacing.bounds import Random
-from amble.core.pacing.events import Event
-from amble.core.pacing.pace import Pace
-from amble.core.pacing.permit import Permit
+from amble.core.pacing.events import CircuitOpened, Event, PermitLost
+from amble.core.pacing.pace import NEVER, SILENT, Pace
+from amble.core.pacing.permit import Permit, PermitState, Source
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.snapshot import Totals
+from amble.errors import AlreadySettled
 from amble.limiter.waiters import Waiter
+
+_SOONER = 0.1  # a turn that comes earlier by less than this share of the gap is not worth waking anybody for
 
 
 class Shard:
     """Callers hold `lock` around every method. Nothing here blocks, sleeps or calls out."""
 
     def __init__(self, settings: PacingSettings, random: Random, domains_max: int) -> None:
-        self.lock = threading.Lock()
+        # Reentrant: letting go of a waiter may end its coroutine, which then leaves the queue on this very thread.
+        self.lock = threading.RLock()
         self.registry = Registry(settings, random, domains_max)
         self.totals = Totals()
         self.queues: dict[str, deque[Waiter]] = {}
+        self.registry.waited_for = self.queues
 
     def reserve(self, pace: Pace, now: float, waiter: Waiter | None = None) -> Permit | float:
         """A permit for whoever is first at this domain; anyone else is told to wait for a word."""
-        queue = self.queues.get(pace.domain)
-        if queue is not None and queue[0] is not waiter:
+        first = self._first(pace.domain)
+        if first is not None and first is not waiter:
             return float("inf")
         got = pace.reserve(now)
         if isinstance(got, Permit):
@@ -44,15 +50,20 @@ class Shard:
 
     def leave(self, domain: str, waiter: Waiter) -> None:
         """Served or gone: whoever is now first looks for itself, and nobody else is woken."""
-        queue = self.queues[domain]
+        queue = self.queues.get(domain)
+        if queue is None or waiter not in queue:
+            return
         was_first = queue[0] is waiter
         queue.remove(waiter)
         if not queue:
             del self.queues[domain]
         elif was_first:
-            queue[0].wake()
+            self.tell_first(domain)
 
     def settle(self, pace: Pace, permit: Permit, answer: Answer, now: float, utc: datetime) -> Sequence[Event]:
+        """Take in an answer; whoever waits here is told what concerns them. Returns what changed."""
+        queue = self.queues.get(pace.domain)
+        not_before = pace.not_before if queue else NEVER
         successes, trouble = pace.successes, pace.troubles
         limited, failures = trouble.limited, trouble.failures
         events = pace.settle(permit, answer, now)
@@ -60,16 +71,72 @@ class Shard:
         totals.successes += pace.successes - successes
         totals.limited += trouble.limited - limited
         totals.failures += trouble.failures - failures
-        self._tell_first(pace)
+        if queue:
+            self._tell_impatient(queue, events)
+            if queue[0].on_settle or not_before - pace.not_before > _SOONER * pace.gap_s:
+                self.tell_first(pace.domain)
         self.registry.sweep(now, utc)
-        return events
+        return self._counted(events)
 
     def cancel(self, pace: Pace, permit: Permit) -> None:
+        self.totals.requests -= permit.state is PermitState.ISSUED
         pace.cancel(permit)
-        self._tell_first(pace, always=True)
+        self.tell_first(pace.domain)
 
-    def _tell_first(self, pace: Pace, *, always: bool = False) -> None:
-        """A slot is free, the circuit opened, or a turn was given back: that concerns the first in the queue only."""
-        queue = self.queues.get(pace.domain)
-        if queue is not None and (always or queue[0].on_settle or pace.circuit != "closed"):
-            queue[0].wake()
+    def take_events(self, pace: Pace) -> Sequence[Event]:
+        """What happened while asking, not yet told to anybody: a permit was lost, a circuit is on trial."""
+        events, pace.events = pace.events, SILENT
+        return self._counted(events)
+
+    def tell_first(self, domain: str) -> None:
+        """A slot is free, or the turn comes sooner: that concerns the first in the queue only."""
+        first = self._first(domain)
+        if first is not None:
+            first.wake()
+
+    def _first(self, domain: str) -> Waiter | None:
+        """Who is next. Those whose event loop is gone will never be."""
+        queue = self.queues.get(domain)
+        if queue is None:
+            return None
+        while queue and queue[0].gone:
+            queue.popleft()
+        if queue:
+            return queue[0]
+        self.queues.pop(domain, None)
+        return None
+
+    @staticmethod
+    def _tell_impatient(queue: deque[Waiter], events: Sequence[Event]) -> None:
+        """The circuit opened: those who do not wait for a failing domain leave at once, wherever they stand."""
+        if any(isinstance(event, CircuitOpened) for event in events):
+            for waiter in tuple(queue):
+                if not waiter.wait_if_open:
+                    waiter.wake()
+
+    def _counted(self, events: Sequence[Event]) -> Sequence[Event]:
+        for event in events:
+            self.totals.lost += isinstance(event, PermitLost)
+        return events
+
+
+class FreeShard(Shard):
+    """With `enabled = false`: everything is granted at once and counted, nothing is learned."""
+
+    def reserve(self, pace: Pace, now: float, waiter: Waiter | None = None) -> Permit | float:
+        self.totals.requests += 1
+        return Permit(self.totals.requests, now, NEVER, 0, 0.0, Source.NONE, 1, False)
+
+    def settle(self, pace: Pace, permit: Permit, answer: Answer, now: float, utc: datetime) -> Sequence[Event]:
+        if permit.state is PermitState.SETTLED:
+            raise AlreadySettled(f"a permit of {pace.domain} was settled before", hint="settle each permit once")
+        permit.state = PermitState.SETTLED
+        outcome = outcome_of(answer.status, answer.failure)
+        self.totals.successes += outcome is Outcome.SUCCESS
+        self.totals.limited += outcome is Outcome.LIMITED
+        self.totals.failures += outcome is Outcome.FAILED
+        return SILENT
+
+    def cancel(self, pace: Pace, permit: Permit) -> None:
+        self.totals.requests -= permit.state is PermitState.ISSUED
+        permit.state = PermitState.SETTLED
