@@ -41,6 +41,14 @@ class State(StrEnum):
     DEFERRED = "deferred"  # not now; a resumed job goes on with it
 
 
+class Keeps(StrEnum):
+    """What is kept of a task that ended."""
+
+    ALL = "all"
+    ROW = "row"  # the page asked not to be indexed: its row without its body
+    NOTHING = "nothing"
+
+
 class Fetched(Protocol):
     """What a fetcher brings back; see `amble.fetcher.FetchResult`."""
 
@@ -73,6 +81,7 @@ class Final(NamedTuple):
     reason: str = ""
     fetched: Fetched | None = None
     page: Page | None = None
+    keeps: Keeps = Keeps.ALL
 
 
 @dataclass(slots=True)

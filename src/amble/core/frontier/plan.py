@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from amble.core.answer import Answer, read_answer
-from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Ready, State, WaitUntil
+from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Ready, State, WaitUntil
 from amble.core.frontier.frontier import Frontier, robots_visit
 from amble.core.frontier.lane import Lane
 from amble.core.frontier.settings import VisitSettings
@@ -30,6 +30,7 @@ from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import Refusal, domain_of, normalize, origin_of
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_NOINDEX = {"keep": Keeps.ALL, "drop_body": Keeps.ROW, "drop_row": Keeps.NOTHING}
 
 
 class Seen(Protocol):
@@ -283,7 +284,8 @@ class CrawlPlan:
         self, visit: Visit, state: State, failure: Failure | None, reason: str,
         fetched: Fetched | None, page: Page | None, changes: Changes,
     ) -> None:  # fmt: skip
-        self.frontier.close_task(Final(visit, state, failure, reason, fetched, page), changes)
+        keeps = _NOINDEX[self.settings.noindex] if page is not None and page.robots.noindex else Keeps.ALL
+        self.frontier.close_task(Final(visit, state, failure, reason, fetched, page, keeps), changes)
 
 
 def _answer(fetched: Fetched, utc: datetime) -> Answer:

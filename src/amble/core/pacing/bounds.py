@@ -15,6 +15,18 @@ Random = Callable[[], float]  # uniform in [0, 1); passed in, never taken from t
 FAMILY_MAX = 1_000  # crawl delays that differ; sites that each ask for another one pay for their own
 
 
+# What `enabled = false` leaves: a crawl delay, a Retry-After and an open circuit still hold.
+UNPACED = {
+    "pacing": "fixed",
+    "fixed_delay": 0.0,
+    "max_rate": None,
+    "min_crawl_delay": 0.0,
+    "default_crawl_delay": 0.0,
+    "random_delay": 0.0,
+    "max_parallel_per_domain": 100_000,
+}
+
+
 class Bounds:
     """Shared by all domains with the same rule and crawl delay, so that a domain pays only for one reference."""
 
@@ -42,6 +54,8 @@ class Bounds:
         crawl_delay_s: float | None = None,
         family: dict[float | None, Bounds] | None = None,
     ) -> None:
+        if not settings.enabled:
+            settings, rule = settings.model_copy(update=UNPACED), None
         self.settings = settings
         self.random = random
         self._rule = rule = rule or Rule()

@@ -46,7 +46,7 @@ class PacingSettings(CheckedModel):
 
     # -- the shell: common to every strategy, a strategy can only be slower
     enabled: bool = Field(
-        default=True, description="false: every permit is granted at once; for one's own test server only"
+        default=True, description="false: no pace of our own; a crawl delay, Retry-After and open circuits still hold"
     )
     pacing: Pacing = Field(
         default="gauge", description="strategy that learns the pace; `adaptive` is another name of gauge"
