@@ -1,0 +1,47 @@
+"""When a site is down, and how that looks from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from amble.testing.farm.exchange import Response, html
+
+How = Literal["reset", "hang", "error", "maintenance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Down between two instants, in seconds since the site was first asked."""
+
+    from_s: float
+    to_s: float
+    how: How = "reset"
+
+    def response(self, now: float) -> Response | None:
+        """What a request meets during the outage; None outside of it."""
+        if not self.from_s <= now < self.to_s:
+            return None
+        if self.how == "error":
+            response = html("<h1>Bad gateway</h1>", 502)
+        elif self.how == "maintenance":
+            response = html("<h1>Down for maintenance</h1>", 503)
+        else:
+            response = Response(broken=self.how)
+        response.outage = True
+        return response
+
+
+def flapping(
+    period_s: float, until_s: float, *, first_s: float | None = None, how: How = "reset"
+) -> tuple[Outage, ...]:
+    """Up for half of each period, then down for the other half, until it stays up [F7]."""
+
+    def spans() -> Iterator[Outage]:
+        down = period_s / 2
+        while down < until_s:
+            yield Outage(down, min(down + period_s / 2, until_s), how)
+            down += period_s
+
+    return tuple(spans())
