@@ -98,6 +98,11 @@ def encoding_of_label(label: str) -> str | None:
     return _ENCODING_BY_LABEL.get(label.strip(_SPACE).lower())
 
 
+def codec_of(encoding: str) -> str | None:
+    """Python's codec for an encoding whose characters span bytes; None where `decode` reads every byte by itself."""
+    return _MULTI_BYTE.get(encoding)
+
+
 def decode(body: bytes, encoding: str) -> str:
     """The text of a body without its byte order mark. What does not decode becomes U+FFFD, and so does U+0000 [A14].
 

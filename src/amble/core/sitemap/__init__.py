@@ -2,7 +2,7 @@
 
 read.py      bytes, in one piece or many, to entries and a verdict
   unpack.py    gzip by its magic bytes, bounded
-  charset.py   byte order mark, XML declaration, WHATWG labels
+  decode.py    bytes to characters across pieces, by byte order mark or XML declaration
   xml.py       how far an XML document is read, on expat
   elements.py  what its elements mean; the table is dialects.py: urlset, sitemapindex, RSS, Atom
   text.py      one URL per line

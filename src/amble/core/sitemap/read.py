@@ -6,8 +6,8 @@ import codecs
 import re
 from types import MappingProxyType
 
-from amble.core.sitemap.charset import decoder_for
 from amble.core.sitemap.collect import Collector, Full
+from amble.core.sitemap.decode import Decoder, decoder_for
 from amble.core.sitemap.dialects import DIALECTS
 from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, SitemapEntry, SitemapKind, Verdict
 from amble.core.sitemap.text import TextBody
@@ -49,7 +49,7 @@ class SitemapReader:
         self._collector = Collector(url, limits)
         self._unpacker = Unpacker()
         self._head = b""
-        self._decoder: codecs.IncrementalDecoder | None = None
+        self._decoder: Decoder | None = None
         self._waiting: list[str] = []
         self._waiting_chars = 0
         self._body: XmlBody | TextBody | None = None

@@ -1,12 +1,13 @@
-"""Which characters the bytes are."""
+"""Which characters the bytes of a sitemap are."""
 
 from __future__ import annotations
 
 import codecs
+from urllib.parse import quote
 
 import pytest
 
-from amble.core.sitemap import Invalid, read_sitemap
+from amble.core.sitemap import Invalid, SitemapReader, read_sitemap
 from tests.core.sitemap.documents import SITEMAP
 
 XML = "<?xml version='1.0' encoding='{}'?><urlset><url><loc>/{}</loc></url></urlset>"
@@ -49,8 +50,11 @@ def test_a18_a_whole_document_in_utf_7_is_none() -> None:
     assert read_sitemap(body, SITEMAP).invalid is Invalid.NO_URLS
 
 
-def test_every_codec_named_is_one_that_python_has() -> None:
-    from amble.core.sitemap.charset import _CODECS
-
-    for codec in set(_CODECS.values()):
-        assert codecs.lookup(codec)._is_text_encoding
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "shift_jis", "gb18030", "iso-8859-5", "big5"])
+def test_a_character_may_be_cut_by_the_end_of_a_piece(encoding: str) -> None:
+    path = "ж" if encoding == "iso-8859-5" else "中"
+    head = f"<urlset><!--{'x' * 5000}-->"  # what comes later is decoded as it arrives
+    body = XML.format(encoding, path).replace("<urlset>", head).encode(encoding)
+    reader = SitemapReader(SITEMAP)
+    entries = [entry for byte in body for entry in reader.feed(bytes([byte]))] + reader.close()
+    assert [entry.url for entry in entries] == [f"https://example.com/{quote(path)}"]
