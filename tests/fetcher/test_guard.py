@@ -13,9 +13,8 @@ from amble.core.addresses import AddressPolicy
 from amble.core.outcome import Failure
 from amble.fetcher import Fetcher, FetcherSettings, FetchRequest, FetchResult
 from amble.fetcher.authorities import default_ca_file
-from amble.fetcher.curl import Route
 from amble.fetcher.engine import Engine
-from amble.fetcher.guard import Guard, Pin, packed, pin_host
+from amble.fetcher.guard import Guard, Pin, Route, packed, pin_host
 from amble.testing.rawserver import RawServer, answer_each, response, serve
 from tests.fetcher.helpers import LOOPBACK_OPEN, Names, fetcher
 

@@ -8,13 +8,14 @@ from collections import deque
 
 from amble.clock import Clock
 from amble.core.outcome import Failure
-from amble.fetcher.curl import Route, Transfer
+from amble.fetcher.curl import Transfer
 from amble.fetcher.deadlines import Deadlines
+from amble.fetcher.guard import Route
 from amble.fetcher.multi import Finished, Multi
-from amble.fetcher.reading import read_result
 from amble.fetcher.request import FetchRequest
 from amble.fetcher.result import FetchResult
 from amble.fetcher.settings import FetcherSettings
+from amble.fetcher.verdict import read_result
 
 _UNLIMITED = 1_000_000
 _CLOSED = Finished(-1, "the fetcher was closed")

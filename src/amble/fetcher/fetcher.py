@@ -17,9 +17,8 @@ from amble.core.outcome import Failure
 from amble.core.urls import Base, Refusal, normalize, origin_of
 from amble.errors import BadUrl, FetcherClosed, SettingsError
 from amble.fetcher.authorities import default_ca_file
-from amble.fetcher.curl import Route
 from amble.fetcher.engine import Engine
-from amble.fetcher.guard import Guard, pin_proxy
+from amble.fetcher.guard import Guard, Route, pin_proxy
 from amble.fetcher.request import FetchRequest
 from amble.fetcher.resolver import DnsError, RememberingResolver, Resolution, Resolver, ThreadedResolver
 from amble.fetcher.result import FetchResult, Phase

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2s
+from typing import NamedTuple
 
 from amble.core.addresses import AddressPolicy, Forbidden, is_public
 
@@ -54,6 +55,13 @@ def pin_proxy(host: str, addresses: Sequence[str], port: int) -> Pin:
 def _entry(name: str, port: int, addresses: Sequence[str]) -> str:
     # With the plus sign the entry ages like any other; without it libcurl would keep it for good.
     return f"+{name}:{port}:{','.join(addresses)}"
+
+
+class Route(NamedTuple):
+    """Where a transfer may connect to, and the proxy it goes through."""
+
+    pin: Pin
+    proxy: str | None = None
 
 
 class Guard:

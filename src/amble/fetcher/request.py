@@ -41,6 +41,8 @@ class FetchRequest:
     on_sent: Callable[[float], None] | None = None
 
     def __post_init__(self) -> None:
+        if self.body_bytes_max is not None and self.body_bytes_max < 1:
+            raise ValueError(f"body_bytes_max = {self.body_bytes_max}: at least one byte must be wanted")
         for name, value in self.headers:
             if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
                 raise BadHeader(f"header {name!a}: {value!a} cannot be sent", hint="visible ASCII, no line breaks")

@@ -100,7 +100,11 @@ def _phase(transfer: Transfer) -> Phase:
 
 
 def _is_the_proxys(transfer: Transfer, failure: Failure | None, url: str) -> bool:
-    """Whether the proxy, not the host behind it, is what failed [F10]."""
+    """Whether the proxy, not the host behind it, is what failed [F10].
+
+    A plain request that is never answered could be either's doing: it counts against the host, which is the slower and
+    so the politer reading.
+    """
     if transfer.sent_at is None and failure is not None:
         tunnelled = transfer.easy.getinfo(pycurl.HTTP_CONNECTCODE) // 100 == 2
         return not tunnelled  # once the tunnel stands, what fails in it is the host's

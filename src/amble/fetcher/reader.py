@@ -1,0 +1,178 @@
+"""How an answer is read as libcurl hands it over: line by line, then piece by piece, and stopped where it must be.
+
+Every call may end the transfer; the reason is then left in `stopped`, since libcurl only learns that we stopped.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from amble.clock import Clock
+from amble.core.headers import HeaderBlock, Headers, Malformed, read_header_block
+from amble.core.outcome import Failure
+from amble.fetcher.body import Body, BodyFault, BodyOverflow, decoders_for
+from amble.fetcher.request import FetchRequest, KeepBody
+
+HEADER_BYTES_MAX = 64 * 1024  # of one exchange, interim answers and trailers included [A12]
+HEADER_LINES_MAX = 256
+INTERIM_ANSWERS_MAX = 10  # [A13]
+ERROR_BODY_BYTES_MAX = 64 * 1024  # of an answer that is no page: enough to see what it says [A6]
+
+_ABORT = -1  # any number but the one libcurl expects
+_EMPTY_LINES = (b"\r\n", b"\n")
+_NOTHING = FetchRequest("")
+
+
+class Stop(NamedTuple):
+    """Why we ended a transfer ourselves. No failure: we had read what we wanted."""
+
+    failure: Failure | None
+    detail: str
+    local_fault: bool = False
+    final: bool = False  # stands whatever the status said
+
+
+class AnswerReader:
+    """Reads one answer after another."""
+
+    __slots__ = (
+        "_body",
+        "_bytes_max",
+        "_clock",
+        "_header_bytes",
+        "_interim",
+        "_lines",
+        "error",
+        "first_byte_at",
+        "headers",
+        "http_version",
+        "request",
+        "status",
+        "stopped",
+    )
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def expect(self, request: FetchRequest, body_bytes_max: int) -> None:
+        """Make ready for the answer to a request; nothing of the last one is left."""
+        self.request = request
+        self.status: int | None = None
+        self.headers: Headers | None = None
+        self.http_version: str | None = None
+        self.first_byte_at: float | None = None
+        self.stopped: Stop | None = None
+        self.error: Exception | None = None  # raised by what the caller gave us
+        self._lines: list[bytes] = []
+        self._header_bytes = 0
+        self._interim = 0
+        self._body: Body | None = None
+        self._bytes_max = request.body_bytes_max or body_bytes_max
+
+    def let_go(self) -> None:
+        """Forget the answer, so that an idle reader keeps neither a body nor a caller alive."""
+        self.request = _NOTHING
+        self.headers = None
+        self._body = None
+
+    def stop(self, failure: Failure | None, detail: str, *, local_fault: bool = False, final: bool = False) -> int:
+        """End the transfer: the first reason stands."""
+        if self.stopped is None:
+            self.stopped = Stop(failure, detail, local_fault, final)
+        return _ABORT
+
+    @property
+    def is_page(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+    # --- Headers ---------------------------------------------------------------------------------------------------
+
+    def on_header(self, line: bytes) -> int | None:
+        size = self._header_bytes
+        if not size:
+            self.first_byte_at = self._clock.monotonic()
+        size += len(line)
+        self._header_bytes = size
+        if size > HEADER_BYTES_MAX:
+            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {HEADER_BYTES_MAX} bytes of headers")
+        self._lines.append(line)
+        return self._on_header_block() if line in _EMPTY_LINES else None
+
+    def _on_header_block(self) -> int | None:
+        lines = self._lines
+        self._lines = []
+        if self.headers is not None:
+            return None  # trailers: counted, not believed
+        if len(lines) > HEADER_LINES_MAX:
+            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {HEADER_LINES_MAX} header lines")
+        block = read_header_block(lines)
+        if isinstance(block, Malformed):
+            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, block.reason)
+        if block.status < 200:
+            return self._on_interim(block.status)
+        self.http_version = lines[0].partition(b" ")[0][5:].decode()
+        self.status, self.headers = block
+        if not self.is_page:
+            self._bytes_max = min(self._bytes_max, ERROR_BODY_BYTES_MAX)
+        if self.request.keep_body is not None and (refused := self._ask_judge(self.request.keep_body, block)):
+            return refused
+        return self._on_length(self.headers.get("content-length"))
+
+    def _on_interim(self, status: int) -> int | None:
+        """1xx: not the answer yet; its fields mean nothing to us (RFC 9110 15.2)."""
+        self._interim += 1
+        if status == 101:
+            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, "switched protocols unasked")
+        if self._interim > INTERIM_ANSWERS_MAX:
+            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {INTERIM_ANSWERS_MAX} interim answers")
+        return None
+
+    def _ask_judge(self, keep_body: KeepBody, block: HeaderBlock) -> int | None:
+        try:
+            refused = keep_body(*block)
+        except Exception as error:
+            self.error = error  # ours, not the server's: raised again when libcurl has let go
+            return _ABORT
+        return None if refused is None else self.stop(refused, "refused by its headers", final=True)
+
+    def _on_length(self, length: str | None) -> int | None:
+        """A body that is announced to be too long is not begun. Whether the length makes sense, libcurl decides."""
+        if length is None or not self.is_page or self.request.keep_prefix:
+            return None
+        digits = length.lstrip("0")
+        if not digits.isascii() or not digits.isdigit() or len(digits) < len(str(self._bytes_max)):
+            return None
+        if len(digits) > len(str(self._bytes_max)) or int(digits) > self._bytes_max:
+            return self.stop(Failure.CONTENT_TOO_LARGE, f"{digits[:20]} bytes announced")
+        return None
+
+    # --- Body ------------------------------------------------------------------------------------------------------
+
+    def on_body(self, data: bytes) -> int | None:
+        try:
+            if self._body is None:
+                if self.headers is None:
+                    return self.stop(Failure.NETWORK_PROTOCOL_ERROR, "a body before the end of the headers")
+                codings = self.headers.elements("content-encoding")
+                self._body = Body(decoders_for(codings) if codings else (), self._bytes_max)
+            self._body.write(data)
+        except BodyOverflow:
+            if self.is_page and not self.request.keep_prefix:
+                return self.stop(Failure.CONTENT_TOO_LARGE, f"more than {self._bytes_max} bytes")
+            return self.stop(None, f"cut at {self._bytes_max} bytes")
+        except BodyFault as fault:
+            return self.stop(Failure.CONTENT_DECODE_ERROR, str(fault))
+        return None
+
+    @property
+    def body_bytes(self) -> int:
+        """Of the body, on the wire, so far."""
+        return self._body.wire_bytes if self._body is not None else 0
+
+    def whole_body(self) -> bytes:
+        """The body after its end was seen. Raises BodyFault where a coding was cut short."""
+        return self._body.finish() if self._body is not None else b""
+
+    def cut_body(self) -> bytes:
+        """The body up to where we stopped reading."""
+        return self._body.prefix() if self._body is not None else b""
