@@ -71,6 +71,8 @@ class Aimd(Strategy):
         now = permit.sent_at
         if self._refilled_at is not None:
             self._tokens = min(self._capacity, self._tokens + (now - self._refilled_at) * self.rate)
+        elif self._tokens < 1.0:
+            self._tokens = 1.0  # loaded empty, and its token was waited for
         self._refilled_at = now
         self._tokens -= 1.0
         self._seq = permit.seq
@@ -119,6 +121,7 @@ class Aimd(Strategy):
         )
         self.rate = settings.initial_rps + trust * (saved - settings.initial_rps)
         self._limited_once = True
+        self._tokens = 0.0  # the last run may have spent its burst a moment ago
         self.note = "learned earlier"
         self._propose()
 
