@@ -24,7 +24,8 @@ def closed(story: Story) -> int:
 def seen(story: Story) -> dict[str, object]:
     """Everything an answer may change but the slot it frees."""
     pace, hidden = story.pace, ("flying", "latency_s", "latency_ring", "successes", "trouble", "block", "events")
-    names = [name for name in pace.__slots__ if name not in hidden]
+    slots: list[str] = [name for kind in type(pace).__mro__ for name in getattr(kind, "__slots__", ())]
+    names = [name for name in slots if name not in hidden]
     strategy = {"delay_s": pace.strategy.delay_s, "floor_s": pace.strategy.floor_s, "saved": pace.strategy.save()}
     streaks = {"error_streak": pace.troubles.error_streak, "blocked": pace.block is not None}
     return {name: getattr(pace, name) for name in names} | strategy | streaks

@@ -28,17 +28,12 @@ from tests.core.pacing.story import OK
 
 TINY_S = 1e-6
 TIMEOUT_S = 60.0
-ANSWERS = [
-    OK,
-    OK,
+OFTEN = [OK, OK, OK, Answer(429), Answer(429, retry_after_s=40.0), Answer(429, retry_after_s=0.5), Answer(500)]
+SELDOM = [
     Answer(200, elapsed_s=9.0),
     Answer(404),
     Answer(403),
-    Answer(500),
     Answer(503),
-    Answer(429),
-    Answer(429, retry_after_s=0.5),
-    Answer(429, retry_after_s=40.0),
     Answer(503, retry_after_s=7.0),
     Answer(301, retry_after_s=12.0),
     Answer(200, challenge=True),
@@ -47,6 +42,7 @@ ANSWERS = [
     Answer(200, elapsed_s=0.1, quota=Quota(0, 20.0)),
     Answer(200, elapsed_s=0.1, quota=Quota(3, 20.0, 10, 60)),
 ]
+ANSWERS = st.sampled_from(OFTEN) | st.sampled_from(SELDOM)
 
 
 class Reference:
@@ -66,11 +62,14 @@ class Reference:
         assert self.now - last >= gap_s - TINY_S, f"P1: {self.now - last} s after the last start, {gap_s} s asked for"
         assert len(under_way) < self.parallel, f"P2: {len(under_way)} under way already"
         assert self.now >= self.named_until, "P3: inside a Retry-After"
-        in_block = [other for other in under_way if self.born[id(other)] == self.blocks]
-        assert not self.blocked or len(in_block) < trials, "P3: more trials than the budget"
+        assert not self.blocked or self.trials_out(under_way) < trials, "P3: more trials than the budget"
         assert permit.probe is self.blocked
         self.started[id(permit)] = self.now
         self.born[id(permit)] = self.blocks
+
+    def trials_out(self, under_way: list[Permit]) -> int:
+        """Requests sent in the present block."""
+        return sum(self.born[id(permit)] == self.blocks for permit in under_way) if self.blocked else 0
 
     def answered(self, permit: Permit, answer: Answer, blocked: bool, closed: bool) -> None:
         if answer.retry_after_s is not None:
@@ -94,7 +93,7 @@ class PaceMachine(RuleBasedStateMachine):
 
     @initialize(
         seed=st.integers(0, 2**16),
-        parallel=st.integers(1, 5),
+        parallel=st.sampled_from([1, 2, 3, 5]),
         trials=st.integers(1, 3),
         minimum_s=st.sampled_from([0.0, 0.3]),
         random_s=st.sampled_from([0.0, 0.0, 0.7]),
@@ -120,6 +119,7 @@ class PaceMachine(RuleBasedStateMachine):
             max_rate=max_rate,
             permit_timeout=TIMEOUT_S,
             success_probe_threshold=3,
+            delay_step=3.0,
             consecutive_fail_threshold=4,
             min_samples_to_trip=6,
         )
@@ -128,8 +128,7 @@ class PaceMachine(RuleBasedStateMachine):
         self.log = Reference(parallel)
         self.permits: list[Permit] = []  # not settled, as far as we know
         self.sent: set[int] = set()
-        self.done: list[Permit] = []
-        self.gone: list[Permit] = []  # lost, and then given back
+        self.gone: list[Permit] = []  # settled or given back; kept so that no other gets their id
         self.crawl_delay_s = crawl_delay_s or 0.0
         self.pace.set_crawl_delay(crawl_delay_s)
 
@@ -139,9 +138,11 @@ class PaceMachine(RuleBasedStateMachine):
     def wait(self, step_s: float) -> None:
         self.log.now += step_s
 
-    @rule()
-    def wait_until_asked_back(self) -> None:
-        self.log.now = max(self.log.now, self.pace.not_before)
+    @rule(count=st.integers(1, 3))
+    def ask_patiently(self, count: int) -> None:
+        for _ in range(count):
+            self.log.now = max(self.log.now, self.pace.not_before)
+            self.asked()
 
     @rule()
     def ask(self) -> None:
@@ -151,10 +152,13 @@ class PaceMachine(RuleBasedStateMachine):
         now, gap_s = self.log.now, max(self.least_gap_s(), self.pace.strategy.gap_s)
         trials = 1 if self.pace.circuit == "closed" else self.settings.half_open_probes
         got = self.pace.reserve(now)
+        under_way = [permit for permit in self.permits if permit.state is PermitState.ISSUED]
         if isinstance(got, float):
             assert now < got < math.inf, f"at {now}: told to come back at {got}"
+            if now >= self.pace.not_before:
+                full = len(under_way) >= self.pace.parallel
+                assert full or self.log.trials_out(under_way) >= trials, "a free slot was refused"
             return got
-        under_way = [permit for permit in self.permits if permit.state is PermitState.ISSUED]
         self.log.issued(got, under_way, gap_s, trials)
         assert got.sent_at == now
         self.permits.append(got)
@@ -176,21 +180,19 @@ class PaceMachine(RuleBasedStateMachine):
         if id(permit) in self.sent:
             return
         self.permits.remove(permit)
-        if permit.state is PermitState.LOST:
-            self.gone.append(permit)
-        else:
-            self.done.append(permit)
+        self.gone.append(permit)
+        if permit.state is PermitState.ISSUED:
             del self.log.started[id(permit)]
         self.pace.cancel(permit)
 
     @precondition(lambda self: self.permits)
-    @rule(which=st.integers(0, 100), answer=st.sampled_from(ANSWERS))
+    @rule(which=st.integers(0, 100), answer=ANSWERS)
     def settle(self, which: int, answer: Answer) -> None:
         self.settled(self.permits[which % len(self.permits)], answer)
 
     def settled(self, permit: Permit, answer: Answer) -> None:
         self.permits.remove(permit)
-        self.done.append(permit)
+        self.gone.append(permit)
         fresh = self.log.born[id(permit)] == self.log.blocks
         learned = self.pace.strategy.save(), self.pace.troubles.error_streak
         events = self.pace.settle(permit, answer, self.log.now)
@@ -199,12 +201,8 @@ class PaceMachine(RuleBasedStateMachine):
         if not fresh and answer.quota is None:
             after = self.pace.strategy.save(), self.pace.troubles.error_streak
             assert after == learned, "a stale answer taught something"
-
-    @precondition(lambda self: self.done)
-    @rule(which=st.integers(0, 100), answer=st.sampled_from(ANSWERS))
-    def settle_again(self, which: int, answer: Answer) -> None:
         with pytest.raises(AlreadySettled):
-            self.pace.settle(self.done[which % len(self.done)], answer, self.log.now)
+            self.pace.settle(permit, answer, self.log.now)
 
     @rule(crawl_delay_s=st.sampled_from([None, 0.0, 0.2, 3.0]))
     def robots(self, crawl_delay_s: float | None) -> None:
@@ -282,7 +280,7 @@ class Fixed(PaceMachine):
     strategy = "fixed"
 
 
+HALF = settings(max_examples=max(1, settings().max_examples // 2))
 TestGauge, TestLinear, TestAimd = Gauge.TestCase, Linear.TestCase, Aimd.TestCase
 TestFibonacci, TestFixed = Fibonacci.TestCase, Fixed.TestCase
-for case in (TestGauge, TestLinear, TestAimd, TestFibonacci, TestFixed):
-    case.settings = settings(max_examples=max(1, settings().max_examples // 2))
+TestGauge.settings = TestLinear.settings = TestAimd.settings = TestFibonacci.settings = TestFixed.settings = HALF

@@ -110,7 +110,7 @@ class Gauge(Strategy):
             needed = track.limit * self._guard.latency_s if self._guard else math.inf
             block.explained = track.slots.refuse(block.in_flight, block.seq, needed)
             self.parallel = track.slots.cap
-        return max(pause_s, track.expected_block_s(now))
+        return max(pause_s, min(track.expected_block_s(now), LONGEST_PAUSE_S))
 
     def on_refused(self, block: Block, now: float) -> float:
         factor = 2.0 if block.failed_probes < 3 else 2.5

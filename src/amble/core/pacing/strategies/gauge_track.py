@@ -22,6 +22,7 @@ ROUNDED_UP_S, ROUNDED_UP_REQUESTS = 1.5, 4
 SAME_LENGTH_S = 0.3  # two directed blocks this equal are of one fixed length
 SHORTEST_STEP_S, STEP_SHARE = 2.0, 0.25
 LEAN_HOLD = 6  # blocks for which a lean that failed is not tried again
+LEAST = 1e-6  # a limit of a request in days is none
 PENALTY_QUIET = 15  # after a penalty, no probing for so many times its length
 
 
@@ -116,7 +117,8 @@ class Track:
         """A later block: the limiter was exhausted at both ends of the span, so accepted / time is the limit."""
         was, span_s = self.limit, evidence.span_s
         if span_s < 10 * self._gap_s:
-            span_s -= self._gap_s / 2  # short span: the time before our first request was partly unused
+            # Short span: the time before our first request was partly unused.
+            span_s = max(span_s - self._gap_s / 2, span_s / 2)
         measured = evidence.accepted / span_s
         narrow = self.rate_low >= 0.75 * evidence.rate
         self._judge_lean(evidence, measured)
@@ -185,7 +187,7 @@ class Track:
     def load(cls, numbers: Mapping[str, float], *, trusted: bool) -> Track | None:
         delay_s = numbers.get("delay_s", 0.0)  # all there is when another strategy learned it
         limit = numbers.get("limit", 1 / delay_s if delay_s > 0 else 0.0)
-        if not 0 < limit < math.inf:
+        if not LEAST <= limit < math.inf:
             return None
         confirmed = int(numbers.get("confirmed", 0)) if trusted else 0
         track = cls(limit * (0.97 if confirmed else 0.85), 0.0)
@@ -256,7 +258,8 @@ class Track:
         outside = evidence.accepted / flowing_s if flowing_s > 0 else math.inf
         if evidence.directed and self._blocks_s and abs(blocked_s - self._blocks_s[-1]) <= SAME_LENGTH_S:
             # The rest of a window varies, a punishment does not: how long it lasts says nothing about the limit.
-            limit = 0.85 * (outside if narrow else 0.8 * evidence.rate)
+            flowed = min(max(outside, 0.35 * evidence.rate), evidence.rate)  # few accepted measure nothing
+            limit = 0.85 * (flowed if narrow else 0.8 * evidence.rate)
         elif 0.5 * self.limit <= outside <= 1.15 * self.limit and measured < 0.65 * outside:
             limit = 0.85 * min(self.limit, outside)
         elif self._long_rate is not None and measured < 0.5 * evidence.rate:

@@ -1,0 +1,381 @@
+"""The gauge strategy: start, track and headers; growth, margin and probing; estimates on servers that count exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amble.core.answer import Answer
+from amble.core.pacing.events import PaceChanged
+from amble.core.pacing.strategies import Gauge
+from amble.core.quota import Quota
+from amble.testing.lab.limiters import FixedWindow, Gcra, Limiter, SlidingLog, TokenBucket
+from tests.core.pacing.story import BROKEN, LIMITED, OK, Story, limited
+
+
+def gauge(story: Story) -> Gauge:
+    strategy = story.pace.strategy
+    assert isinstance(strategy, Gauge)
+    return strategy
+
+
+def fast(**settings: object) -> Story:
+    """Caps out of the way."""
+    return Story("gauge", max_rate=100.0, max_parallel_per_domain=64, **settings)  # type: ignore[arg-type]
+
+
+def set_rate(story: Story, rate: float) -> None:
+    story.pace.strategy.propose(1.0 / rate, "for the story")
+    story.pace.set_crawl_delay(None)  # the shell works out its spacing anew
+
+
+def tracked(rate: float = 10.0) -> Story:
+    """A domain whose first limit was met at this rate."""
+    story = fast()
+    story.visit(OK)
+    set_rate(story, rate)
+    story.visit(LIMITED)
+    story.visit(OK)
+    return story
+
+
+# -- START
+
+
+def test_an_unknown_domain_is_asked_twice_a_second_at_first() -> None:
+    story = fast()
+    assert gauge(story).phase == "start"
+    assert gauge(story).limit is None
+    assert gauge(story).rate == pytest.approx(2.0)
+    assert not gauge(story).learned
+    assert gauge(story).floor_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rate", "answers"),
+    [(1.0, 4.0), (2.0, 4.0), (4.0, 8.0), (7.9, 15.8), (8.0, 32.0), (20.0, 80.0), (30.0, 240.0)],
+)
+def test_before_the_first_limit_the_rate_doubles_in_a_few_seconds(rate: float, answers: float) -> None:
+    """Each answer multiplies it; so many answers double it, and never fewer than four."""
+    story = fast()
+    story.visit(OK)
+    set_rate(story, rate)
+    story.visit(OK)
+    assert gauge(story).rate == pytest.approx(rate * 2 ** (1 / answers))
+
+
+def test_the_rate_is_capped_by_the_shell() -> None:
+    story = Story("gauge", max_rate=5.0)
+    story.visits(100, OK)
+    assert gauge(story).rate == pytest.approx(5.0)
+    story.pace.set_crawl_delay(4.0)
+    assert gauge(story).delay_s == 4.0
+    story.pace.set_crawl_delay(None)
+    story.visits(100, OK)
+    assert gauge(story).rate == pytest.approx(5.0)
+
+
+def test_a_frontier_that_cannot_fill_the_rate_proves_nothing_about_a_higher_one() -> None:
+    """Requests sent much later than they might have been: no growth, in START and in TRACK."""
+    for story in (fast(), tracked()):
+        story.visit(OK)
+        rate = gauge(story).rate
+        for _ in range(50):
+            story.now += 3.0 / rate
+            story.visit(OK)
+        assert gauge(story).rate == pytest.approx(rate)
+
+
+def test_a_request_a_little_late_still_counts() -> None:
+    story = fast()
+    story.visit(OK)
+    rate = gauge(story).rate
+    story.now = story.pace.not_before + 0.3 / rate
+    story.visit(OK)
+    assert gauge(story).rate > rate
+
+
+# -- the first limit, and TRACK
+
+
+def test_the_first_limit_ends_the_climb() -> None:
+    """Seven tenths of the rate that was too much, and four percent of margin under that."""
+    story = tracked(10.0)
+    assert gauge(story).phase == "track"
+    assert gauge(story).limit == pytest.approx(7.0)
+    assert gauge(story).rate == pytest.approx(0.96 * 7.0)
+    assert gauge(story).floor_s == pytest.approx(1 / 7.0)
+    assert gauge(story).learned
+
+
+def test_nothing_is_concluded_before_the_trial_succeeds() -> None:
+    story = fast()
+    story.visits(10, OK)
+    rate = gauge(story).rate
+    story.visit(LIMITED)
+    assert gauge(story).phase == "start"
+    assert gauge(story).rate == pytest.approx(rate)
+    story.visit(OK)
+    assert gauge(story).phase == "track"
+
+
+@pytest.mark.parametrize("pages", [1, 10, 15, 30])
+def test_within_one_period_the_rate_climbs_through_its_margin(pages: int) -> None:
+    """From 4 % under the estimate to 4 % over it, in thirty pages while unsure."""
+    story = tracked()
+    story.visits(pages, OK)
+    assert gauge(story).rate == pytest.approx(7.0 * (0.96 + 0.08 * pages / 30))
+
+
+def test_after_the_period_it_probes_in_growing_steps() -> None:
+    story = tracked()
+    story.visits(30, OK)
+    rates = [gauge(story).rate]
+    for _ in range(150):
+        story.visit(OK)
+        rates.append(gauge(story).rate)
+    steps = [later / earlier for earlier, later in pairwise(rates) if later != earlier]
+    assert steps[:3] == pytest.approx([1.04, 1.0658, 1.092116])
+    assert steps == sorted(steps)
+    assert max(steps) <= 1.25
+    assert gauge(story).note == "probing above the limit"
+
+
+def test_failures_and_stale_answers_do_not_climb() -> None:
+    story = tracked()
+    rate = gauge(story).rate
+    story.visits(3, BROKEN)
+    assert gauge(story).rate == pytest.approx(rate)
+
+
+# -- pauses
+
+
+@pytest.mark.parametrize(("rate", "pause_s"), [(0.5, 4.0), (2.0, 1.0), (5.0, 0.4), (50.0, 0.4)])
+def test_the_first_pause_is_two_gaps_and_not_too_short(rate: float, pause_s: float) -> None:
+    story = fast()
+    set_rate(story, rate)
+    story.visit(LIMITED)
+    assert story.pace.blocked_until - story.now == pytest.approx(pause_s)
+
+
+def test_pauses_double_while_trials_are_refused() -> None:
+    story = fast(consecutive_fail_threshold=1_000, min_samples_to_trip=1_000)
+    pauses = []
+    for _ in range(12):
+        story.visit(LIMITED)
+        pauses.append(story.pace.blocked_until - story.now)
+    assert pauses == pytest.approx([1, 2, 4, 10, 25, 62.5, 156.25, 300, 300, 300, 300, 300])
+
+
+def test_once_two_blocks_are_known_the_next_pause_expects_another() -> None:
+    """A site whose blocks last a minute is not tried after a second."""
+    story = fast()
+    for _ in range(3):
+        story.visits(20, OK)
+        story.visit(limited(60.0))
+    story.visit(OK)
+    story.visits(20, OK)
+    story.visit(LIMITED)
+    assert story.pace.blocked_until - story.now >= 25.0
+
+
+def test_two_blocks_of_a_day_do_not_make_a_silent_one_last_for_hours() -> None:
+    story = fast()
+    for _ in range(3):
+        story.visits(20, OK)
+        story.visit(limited(86_400.0))
+    story.visits(20, OK)
+    story.visit(LIMITED)
+    assert story.pace.blocked_until - story.now == pytest.approx(300.0)
+
+
+# -- estimates
+
+
+def crawl(limiter: Limiter, pages: int, *, directed: bool, seed: int = 1) -> tuple[Story, int]:
+    """Against a limiter with no network in between: what is counted is what was sent."""
+    story = fast(random=Random(seed).random)
+    done = refused = 0
+    while done < pages:
+        permit = story.next()
+        if limiter.admit(story.now, 0.0) is not None:
+            done += 1
+            story.settle(permit, OK)
+        else:
+            refused += 1
+            story.settle(permit, limited(max(1.0, limiter.wait_s(story.now))) if directed else LIMITED)
+    return story, refused
+
+
+EXACT: list[tuple[str, Callable[[], Limiter], float, float]] = [
+    # story                         limiter                        limit   within
+    ("bucket of 0.5/s", lambda: TokenBucket(0.5, 10), 0.5, 0.02),
+    ("bucket of 2/s", lambda: TokenBucket(2, 10), 2.0, 0.02),
+    ("bucket of 10/s", lambda: TokenBucket(10, 10), 10.0, 0.04),
+    ("window of 10 s, 2/s", lambda: FixedWindow(2, 10.0), 2.0, 0.06),
+    ("window of 60 s, 2/s", lambda: FixedWindow(2, 60.0), 2.0, 0.06),
+    ("window of 10 s, 10/s", lambda: FixedWindow(10, 10.0), 10.0, 0.06),
+    ("sliding log of 10 s, 2/s", lambda: SlidingLog(2, 10.0), 2.0, 0.1),
+    ("strict spacing, 2/s", lambda: Gcra(2), 2.0, 0.1),
+]
+
+
+@pytest.mark.parametrize("directed", [False, True], ids=["silent", "Retry-After"])
+@pytest.mark.parametrize(("make", "limit", "within"), [row[1:] for row in EXACT], ids=[row[0] for row in EXACT])
+def test_accepted_requests_over_time_is_the_limit(
+    make: Callable[[], Limiter], limit: float, within: float, directed: bool
+) -> None:
+    """At every block the limiter is exhausted, so what was accepted since the last one measures it."""
+    story, refused = crawl(make(), 1_000, directed=directed)
+    assert gauge(story).limit == pytest.approx(limit, rel=within)
+    assert 1_000 / story.now >= 0.85 * limit
+    assert refused <= 30
+
+
+def test_a_limit_that_drops_is_found_again() -> None:
+    limiter = TokenBucket(10, 10)
+    story, _ = crawl(limiter, 500, directed=False)
+    limiter.rate = 2.5
+    for _ in range(400):
+        permit = story.next()
+        story.settle(permit, OK if limiter.admit(story.now, 0.0) is not None else LIMITED)
+    assert gauge(story).limit == pytest.approx(2.5, rel=0.1)
+
+
+def test_a_limit_that_rises_is_found_again() -> None:
+    limiter = TokenBucket(2.5, 10)
+    story, _ = crawl(limiter, 500, directed=False)
+    limiter.rate = 10.0
+    for _ in range(2_000):
+        permit = story.next()
+        story.settle(permit, OK if limiter.admit(story.now, 0.0) is not None else LIMITED)
+    assert gauge(story).limit == pytest.approx(10.0, rel=0.15)
+
+
+# -- HEADERS
+
+
+def stating(remaining: float, reset_s: float) -> Answer:
+    return Answer(200, elapsed_s=0.1, quota=Quota(remaining, reset_s))
+
+
+def test_a_stated_quota_sets_the_rate_outright() -> None:
+    story = fast()
+    story.visit(stating(60, 60.0))
+    assert gauge(story).phase == "headers"
+    assert gauge(story).rate == pytest.approx(0.98)
+
+
+def test_upward_a_stated_quota_is_approached_in_steps() -> None:
+    """A header may be wrong: at most 1.3 times the rate per answer."""
+    story = fast()
+    rate = gauge(story).rate
+    for _ in range(3):
+        story.visit(stating(6_000, 60.0))
+        rate = min(1.3 * max(rate, 2.0), 98.0)
+        assert gauge(story).rate <= rate * 2**0.25 + 1e-9
+    story.visits(40, stating(6_000, 60.0))
+    assert gauge(story).rate == pytest.approx(98.0)
+
+
+def test_while_headers_set_the_pace_nothing_is_probed() -> None:
+    story = fast()
+    story.visits(200, stating(60, 60.0))
+    assert gauge(story).rate == pytest.approx(0.98)
+
+
+def test_fifty_answers_without_headers_end_the_trust_in_them() -> None:
+    story = fast()
+    story.visit(stating(60, 60.0))
+    story.visits(50, OK)
+    assert gauge(story).phase == "headers"
+    story.visit(OK)
+    assert gauge(story).phase == "start"
+
+
+def test_a_refusal_under_headers_is_measured_like_any_other() -> None:
+    story = fast()
+    story.visits(20, stating(60, 60.0))
+    story.visit(LIMITED)
+    assert gauge(story).phase == "start"
+    story.visit(OK)
+    assert gauge(story).phase == "track"
+
+
+# -- the next run
+
+
+def test_what_was_measured_is_saved() -> None:
+    story, _ = crawl(TokenBucket(2, 10), 600, directed=False)
+    saved = gauge(story).save()
+    assert saved["limit"] == pytest.approx(2.0, rel=0.02)
+    assert saved["confirmed"] >= 3
+    assert {"block_0_s", "block_1_s"} <= set(saved)
+
+
+LOADS = [
+    # story                         confirmed  trust  share of the saved limit
+    ("confirmed", 4.0, 1.0, 0.97),
+    ("confirmed once", 1.0, 1.0, 0.97),
+    ("not confirmed", 0.0, 1.0, 0.85),
+    ("old", 4.0, 0.5, 0.85),
+]
+
+
+@pytest.mark.parametrize(("confirmed", "trust", "share"), [row[1:] for row in LOADS], ids=[row[0] for row in LOADS])
+def test_the_next_run_starts_a_little_under_it(confirmed: float, trust: float, share: float) -> None:
+    strategy = Gauge()
+    strategy.load({"limit": 10.0, "confirmed": confirmed}, trust=trust)
+    assert strategy.phase == "track"
+    assert strategy.limit == pytest.approx(share * 10.0)
+    assert strategy.rate == pytest.approx(0.96 * share * 10.0)
+    assert strategy.note == "learned earlier"
+
+
+def test_what_another_strategy_learned_is_a_start() -> None:
+    strategy = Gauge()
+    strategy.load({"delay_s": 0.5}, trust=1.0)
+    assert strategy.limit == pytest.approx(0.85 * 2.0)
+
+
+@pytest.mark.parametrize("saved", [{}, {"limit": 0.0}, {"delay_s": 0.0}, {"limit": float("nan")}])
+def test_nothing_saved_is_nothing_known(saved: dict[str, float]) -> None:
+    strategy = Gauge()
+    strategy.load(saved, trust=1.0)
+    assert strategy.phase == "start"
+    assert strategy.rate == pytest.approx(2.0)
+
+
+NAMES = ("limit", "confirmed", "block_0_s", "block_1_s", "baseline_s", "delay_s")
+FINITE = st.floats(0, allow_infinity=False, allow_nan=False) | st.sampled_from([0.0, 1e-308, 5e-324, 1e308])
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), FINITE), st.sampled_from([0.5, 1.0]))
+def test_whatever_was_saved_the_next_run_works(saved: dict[str, float], trust: float) -> None:
+    """Numbers are finite and not negative, or they are not handed over; nothing else can be relied on."""
+    story = fast()
+    story.pace.strategy.load(saved, trust=trust)
+    story.pace.resume_silently(0.0)
+    for answer in [OK, OK, LIMITED, OK, OK, limited(2.0), OK, OK]:
+        story.visit(answer)
+        assert 0 < gauge(story).delay_s <= 60.0
+        assert 0 <= gauge(story).floor_s < float("inf")
+        assert all(0 <= number < float("inf") for number in gauge(story).save().values())
+    assert story.now < 1e6
+
+
+# -- what is told
+
+
+def test_every_change_of_mind_has_its_reason() -> None:
+    story, _ = crawl(TokenBucket(5, 10), 300, directed=True)
+    reasons = [event.reason for event in story.events if isinstance(event, PaceChanged)]
+    assert reasons[0] == "no limit met yet"
+    assert "limit estimated" in reasons
+    assert {"limit measured", "probing above the limit"} & set(reasons)
