@@ -17,6 +17,8 @@ INSIDE: dict[str, tuple[float, float]] = {
     "min_crawl_delay": (0, 86_400),
     "random_delay": (0, 86_400),
     "max_parallel_per_domain": (1, 100_000),
+    "max_parallel_per_address": (1, 100_000),
+    "min_address_delay": (0, 86_400),
     "permit_timeout": (1, 86_400),
     "error_rate_threshold": (1e-9, 1),
     "min_samples_to_trip": (1, 100_000),
