@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticUndefined
 
+from amble.core.urls import shown
 from amble.errors import SettingsError
 
 
@@ -35,9 +36,14 @@ def _as_settings_error(refused: ValidationError, model: type[BaseModel]) -> Sett
             problems.append(problem["msg"].removeprefix("Value error, "))
             hints.append("change one of the settings named")
         else:
-            problems.append(f"{name} = {problem['input']!r}: {problem['msg'].lower()}")
+            problems.append(f"{name} = {_shown(problem['input'])}: {problem['msg'].lower()}")
             hints.append(_field_hint(model, str(problem["loc"][0])))
     return SettingsError("; ".join(problems), hint="; ".join(dict.fromkeys(hints)))
+
+
+def _shown(value: Any) -> str:
+    """A refused value in a message: escaped, short, and without the password that a URL may carry."""
+    return shown(value) if isinstance(value, str) else repr(value)
 
 
 def nearest_hint(unknown: str, known: list[str]) -> str:

@@ -21,7 +21,7 @@ from amble.core.pacing.snapshot import DomainSnapshot, LimiterSnapshot, Totals, 
 from amble.core.urls import domain_of
 from amble.errors import CircuitOpen, SettingsError, TooLate
 from amble.limiter.handle import IssuedPermit
-from amble.limiter.shard import FreeShard, Shard
+from amble.limiter.shard import Shard
 from amble.limiter.waiters import TaskWaiter, ThreadWaiter, Waiter
 
 Listener = Callable[[Event], None]
@@ -49,10 +49,10 @@ class Limiter:
         self.settings = settings or PacingSettings(**named)
         self.clock: Clock = clock or SystemClock()
         self._listeners = list(listeners)
-        shards = self.settings.shards
+        # Domains that share an address share a budget, so they must share a lock.
+        shards = 1 if self.settings.limits_addresses else self.settings.shards
         domains_max = max(1, self.settings.max_domains // shards)
-        kind = Shard if self.settings.enabled else FreeShard
-        self._shards = [kind(self.settings, random, domains_max) for _ in range(shards)]
+        self._shards = [Shard(self.settings, random, domains_max) for _ in range(shards)]
 
     # -- asking for a turn
 
@@ -105,6 +105,13 @@ class Limiter:
             shard.tell_first(domain)
             events = shard.take_events(pace)
         self.tell(events)
+
+    def set_address(self, url: str, address: str) -> None:
+        """The IP address a domain was found at; with `max_parallel_per_address` or `min_address_delay` it counts."""
+        shard, domain = self._shard_of(url)
+        with shard.lock:
+            now = self.clock.monotonic()
+            shard.registry.share(shard.registry.pace(domain, now, self.clock.utc()), address, now)
 
     # -- what was learned
 

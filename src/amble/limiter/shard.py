@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from amble.core.answer import Answer
-from amble.core.outcome import Outcome, outcome_of
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import CircuitOpened, Event, PermitLost
 from amble.core.pacing.pace import NEVER, SILENT, Pace
-from amble.core.pacing.permit import Permit, PermitState, Source
+from amble.core.pacing.permit import Permit, PermitState
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.snapshot import Totals
-from amble.errors import AlreadySettled
 from amble.limiter.waiters import Waiter
 
 _SOONER = 0.1  # a turn that comes earlier by less than this share of the gap is not worth waking anybody for
@@ -75,6 +73,7 @@ class Shard:
             self._tell_impatient(queue, events)
             if queue[0].on_settle or not_before - pace.not_before > _SOONER * pace.gap_s:
                 self.tell_first(pace.domain)
+        self._tell_neighbour(pace)
         self.registry.sweep(now, utc)
         return self._counted(events)
 
@@ -82,6 +81,7 @@ class Shard:
         self.totals.requests -= permit.state is PermitState.ISSUED
         pace.cancel(permit)
         self.tell_first(pace.domain)
+        self._tell_neighbour(pace)
 
     def take_events(self, pace: Pace) -> Sequence[Event]:
         """What happened while asking, not yet told to anybody: a permit was lost, a circuit is on trial."""
@@ -93,6 +93,17 @@ class Shard:
         first = self._first(domain)
         if first is not None:
             first.wake()
+
+    def _tell_neighbour(self, pace: Pace) -> None:
+        """A slot of a shared address is free: one of the domains that wait for it is told."""
+        if pace.shared is None:
+            return
+        for domain, queue in self.queues.items():
+            other = self.registry.find(domain)
+            if other is not None and other is not pace and other.shared is pace.shared and queue[0].on_settle:
+                queue[0].on_settle = False  # it is on its way to look; the next free slot is for another
+                self.tell_first(domain)
+                return
 
     def _first(self, domain: str) -> Waiter | None:
         """Who is next. Those whose event loop is gone will never be."""
@@ -118,25 +129,3 @@ class Shard:
         for event in events:
             self.totals.lost += isinstance(event, PermitLost)
         return events
-
-
-class FreeShard(Shard):
-    """With `enabled = false`: everything is granted at once and counted, nothing is learned."""
-
-    def reserve(self, pace: Pace, now: float, waiter: Waiter | None = None) -> Permit | float:
-        self.totals.requests += 1
-        return Permit(self.totals.requests, now, NEVER, 0, 0.0, Source.NONE, 1, False)
-
-    def settle(self, pace: Pace, permit: Permit, answer: Answer, now: float, utc: datetime) -> Sequence[Event]:
-        if permit.state is PermitState.SETTLED:
-            raise AlreadySettled(f"a permit of {pace.domain} was settled before", hint="settle each permit once")
-        permit.state = PermitState.SETTLED
-        outcome = outcome_of(answer.status, answer.failure)
-        self.totals.successes += outcome is Outcome.SUCCESS
-        self.totals.limited += outcome is Outcome.LIMITED
-        self.totals.failures += outcome is Outcome.FAILED
-        return SILENT
-
-    def cancel(self, pace: Pace, permit: Permit) -> None:
-        self.totals.requests -= permit.state is PermitState.ISSUED
-        permit.state = PermitState.SETTLED

@@ -93,11 +93,19 @@ class Bounds:
         return longest_s, source
 
 
+def _for_addresses(settings: PacingSettings) -> PacingSettings:
+    """An address has a constant gap and a number of slots, and learns nothing."""
+    slots = settings.max_parallel_per_address or UNPACED["max_parallel_per_domain"]
+    own = {"min_crawl_delay": settings.min_address_delay, "max_parallel_per_domain": slots, "rules": {}}
+    return settings.model_copy(update={**UNPACED, **own, "enabled": True})
+
+
 class Rulebook:
     """Finds the bounds of a domain: an exact name first, then the longest pattern, then the general settings."""
 
     def __init__(self, settings: PacingSettings, random: Random) -> None:
         self._general = Bounds(settings, None, random)
+        self.address_bounds = Bounds(_for_addresses(settings), None, random)
         self._exact: dict[str, Bounds] = {}
         self._suffixes: dict[str, Bounds] = {}
         for pattern, rule in settings.rules.items():

@@ -25,7 +25,7 @@ class PermitState(IntEnum):
 class Permit:
     """Issued by a pace, settled exactly once. Evidence carries its date: the epoch and the gap it was issued under."""
 
-    __slots__ = ("epoch", "gap_s", "in_flight", "previous_at", "probe", "sent_at", "seq", "source", "state")
+    __slots__ = ("epoch", "gap_s", "in_flight", "previous_at", "probe", "sent_at", "seq", "shared", "source", "state")
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Permit:
         self.source = source
         self.in_flight = in_flight  # this one included
         self.probe = probe  # the trial request of a half-open block
+        self.shared: Permit | None = None  # that of the address, where many domains share one
         self.state = PermitState.ISSUED
 
     def __repr__(self) -> str:

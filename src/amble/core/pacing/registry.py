@@ -28,6 +28,7 @@ class Registry:
         self._changed: dict[str, float] = {}  # domain -> when its learning was last handed out
         self._unsaved: set[str] = set()  # evicted ones whose learning was not handed out yet
         self._asked_s: dict[str, float] = {}  # what robots.txt asks for, of evicted ones
+        self._addresses: dict[str, Pace] = {}
         self._swept_at = NEVER
 
     def __len__(self) -> int:
@@ -52,6 +53,15 @@ class Registry:
                 restore(pace, learned, now, utc)
             self._paces[domain] = pace
         return pace
+
+    def share(self, pace: Pace, address: str, now: float) -> None:
+        """From now on this domain also keeps to the budget of the address it was found at."""
+        if not self.settings.limits_addresses or (pace.shared is not None and pace.shared.domain == address):
+            return
+        shared = self._addresses.get(address)
+        if shared is None:
+            shared = self._addresses[address] = Pace(address, self._rulebook.address_bounds, now)
+        pace.shared = shared
 
     def load(self, rows: Iterable[Learned], now: float, utc: datetime) -> None:
         """Take in what earlier runs learned. Of a domain already in use, this run knows better."""

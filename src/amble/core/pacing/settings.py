@@ -56,6 +56,12 @@ class PacingSettings(CheckedModel):
     min_crawl_delay: Seconds = Field(default=0.0, description="gap never undercut, whatever a site allows")
     random_delay: Seconds = Field(default=0.0, description="random part added to each gap")
     max_parallel_per_domain: Count = Field(default=8, description="most requests under way at one domain")
+    max_parallel_per_address: Count | None = Field(
+        default=None, description="most requests under way at one IP address, over all its domains; none: no limit"
+    )
+    min_address_delay: Seconds = Field(
+        default=0.0, description="gap between requests to one IP address, over all its domains"
+    )
     rules: dict[str, Rule] = Field(default_factory=dict, description="pattern such as `*.shop.example` -> rule")
     permit_timeout: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
         default=120.0, description="a permit not settled by then is lost and its slot free again"
@@ -152,6 +158,11 @@ class PacingSettings(CheckedModel):
         default=30.0, description="days after which it is forgotten"
     )
     save_debounce: Seconds = Field(default=30.0, description="least time between two writes of one domain's learning")
+
+    @property
+    def limits_addresses(self) -> bool:
+        """Whether domains that share an address share a second budget."""
+        return self.max_parallel_per_address is not None or self.min_address_delay > 0
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Self:
