@@ -136,6 +136,13 @@ def test_parallelism_is_counted_over_all_hosts() -> None:
     assert judge(log, []).in_flight_max == 3
 
 
+def test_a_client_that_gave_up_is_not_counted_until_it_was_noticed() -> None:
+    log = [entry("/", 0.0, took=1.0, complete=False), entry("/", 0.97)]
+    assert judge(log, [OPEN]).in_flight_max == 1
+    assert judge(log, [OPEN])["a.test"].in_flight_max == 1
+    assert judge(log, [OPEN], Tolerance(noticed_s=0.0)).in_flight_max == 2
+
+
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), max_size=12)
 
 
@@ -205,6 +212,8 @@ def test_efficiency_is_measured_against_the_slowest_sites_oracle() -> None:
     assert found.lasted_s == pytest.approx(4.0)
     assert found.efficiency == pytest.approx(0.5)
     assert found.refusals_per_1000 == pytest.approx(125.0)
+    assert [one.efficiency for one in found.hosts] == pytest.approx([0.5 / 3.0, 2.0 / 3.5])
+    assert found.efficiency_mean == pytest.approx((0.5 / 3.0 + 2.0 / 3.5) / 2)
     half = judge([one for one in log if one.host == "b.test"], [fast, slow])
     assert half.efficiency == pytest.approx(0.5 * 2.0 / 3.5)
 
@@ -265,5 +274,5 @@ def test_the_table_of_a_polite_crawl() -> None:
     header, line, total, words = judge(pages_log(site), [site]).table()
     assert line.split() == ["a.test", "3/3", "0", "4", "0", "1", "0.100", "s", "0.3", "s", "0.6", "s"]
     assert total.split()[:5] == ["all", "3/3", "0", "4", "0"]
-    assert words == "refusals per 1000 pages 0.0, efficiency 1.94, rules broken 0"
+    assert words == "refusals per 1000 pages 0.0, efficiency 1.94 (mean of hosts 1.94), rules broken 0"
     assert len({len(header), len(line), len(total)}) == 1

@@ -115,7 +115,7 @@ def _troubled() -> list[Site]:
             name="attic.demo.test",
             note="pages that are gone, broken, or broken at the first try",
             pages=Pages(20),
-            features=(Errors(missing=4, broken=2, flaky=3),),
+            features=(Errors(missing=4, broken=1, flaky=2),),
             latency=QUICK,
         ),
     ]

@@ -22,6 +22,7 @@ class Tolerance:
     spacing_s: float = 0.005  # a gap may seem this much shorter than it was
     # A Retry-After counts from this long after its last byte was sent: until then a request may have been on its way.
     known_after_s: float = 0.05
+    noticed_s: float = 0.05  # a client that gave up was gone this long before the farm saw it
 
 
 def judge(
@@ -33,12 +34,13 @@ def judge(
     by_host: dict[str, list[Entry]] = {site.name: [] for site in directory.all()}
     for entry in sorted(log, key=lambda entry: entry.arrived):
         by_host.setdefault(entry.host, []).append(entry)
-    found = tuple(
-        _judge_host(host, entries, directory.find(host), began, tolerance or Tolerance(), max_rate)
+    tolerance = tolerance or Tolerance()
+    found = {
+        host: _judge_host(host, entries, directory.find(host), began, tolerance, max_rate)
         for host, entries in by_host.items()
-    )
-    lasted_s = max((one.finished_s for one in found), default=0.0)
-    return Report(found, in_flight_max(log), lasted_s)
+    }
+    lasted_s = max((one.finished_s for one in found.values()), default=0.0)
+    return Report(found, in_flight_max(log, tolerance.noticed_s), lasted_s)
 
 
 def _judge_host(
@@ -67,7 +69,7 @@ def _judge_host(
         before_robots=before_robots(entries),
         robots_fetches=sum(entry.is_robots for entry in entries),
         robots_again=max(0, len(_robots_answers(entries)) - 1),
-        in_flight_max=in_flight_max(entries),
+        in_flight_max=in_flight_max(entries, tolerance.noticed_s),
         spacing_min_s=min((b.arrived - a.arrived for a, b in pairwise(entries)), default=None),
         started_s=entries[0].arrived - began if entries else 0.0,
         finished_s=max(first.values(), default=began) - began,
@@ -140,7 +142,7 @@ def _outages(entries: Sequence[Entry], site: Site) -> Iterable[OutageReport]:
         yield OutageReport(outage.to_s - outage.from_s, met, None if back is None else back - ends)
 
 
-def in_flight_max(log: Iterable[Entry]) -> int:
+def in_flight_max(log: Iterable[Entry], noticed_s: float = 0.0) -> int:
     """The most requests that were under way at once: arrived, and their last byte not yet sent.
 
     By these instants and not by what the farm saw when it read: it may read late what was sent too soon.
@@ -149,7 +151,7 @@ def in_flight_max(log: Iterable[Entry]) -> int:
     for entry in log:
         changes[entry.arrived] += 1
         if entry.ended is not None:
-            changes[entry.ended] -= 1
+            changes[entry.ended if entry.complete else max(entry.arrived, entry.ended - noticed_s)] -= 1
     most = now = 0
     for instant in sorted(changes):
         now += changes[instant]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,6 +47,11 @@ class SiteReport:
         )
 
     @property
+    def efficiency(self) -> float:
+        """Pages a second over the oracle's, from the first request at this host on."""
+        return _efficiency(self.got, self.pages, self.ideal_s, self.finished_s - self.started_s)
+
+    @property
     def during_outage(self) -> int:
         return sum(outage.requests for outage in self.outages)
 
@@ -55,12 +60,16 @@ class SiteReport:
 class Report:
     """The whole farm."""
 
-    hosts: tuple[SiteReport, ...]  # all sites, and the other names that were asked
+    by_host: Mapping[str, SiteReport]  # all sites, and the other names that were asked
     in_flight_max: int  # over all hosts
     lasted_s: float  # from the first request to the last page got for the first time
 
     def __getitem__(self, host: str) -> SiteReport:
-        return next(one for one in self.hosts if one.host == host)
+        return self.by_host[host]
+
+    @property
+    def hosts(self) -> Collection[SiteReport]:
+        return self.by_host.values()
 
     @property
     def pages(self) -> int:
@@ -98,7 +107,13 @@ class Report:
     @property
     def efficiency(self) -> float:
         """Pages a second, over the oracle's. The credit of full buckets can carry it a little above 1."""
-        return self.got / max(1, self.pages) * self.ideal_s / max(self.lasted_s, 1e-9)
+        return _efficiency(self.got, self.pages, self.ideal_s, self.lasted_s)
+
+    @property
+    def efficiency_mean(self) -> float:
+        """The mean over the hosts that have an oracle: one straggler weighs no more than any other."""
+        each = [one.efficiency for one in self.hosts if one.ideal_s]
+        return sum(each) / max(1, len(each))
 
     def finished_s(self, hosts: Iterable[str]) -> float:
         """When the last of these hosts had given its last page."""
@@ -121,8 +136,8 @@ class Report:
             f"{self.in_flight_max:>9}{'':>10}{self.lasted_s:>7.1f} s{self.ideal_s:>7.1f} s"
         )
         yield (
-            f"refusals per 1000 pages {self.refusals_per_1000:.1f}, efficiency {self.efficiency:.2f}, "
-            f"rules broken {self.violations}"
+            f"refusals per 1000 pages {self.refusals_per_1000:.1f}, efficiency {self.efficiency:.2f} "
+            f"(mean of hosts {self.efficiency_mean:.2f}), rules broken {self.violations}"
         )
 
 
@@ -130,6 +145,10 @@ def slowdown(alone: Report, beside: Report, hosts: Iterable[str]) -> float:
     """How much longer these hosts took beside others than alone: 1.0 is no longer at all."""
     names = list(hosts)
     return beside.finished_s(names) / max(alone.finished_s(names), 1e-9)
+
+
+def _efficiency(got: int, pages: int, ideal_s: float, took_s: float) -> float:
+    return got / max(1, pages) * ideal_s / max(took_s, 1e-9)
 
 
 def _broken(one: SiteReport) -> str:
