@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 # Dates outside the web's lifetime say something about the generator, not about the page.
 YEAR_MIN, YEAR_MAX = 1970, 2099
@@ -31,6 +32,7 @@ _ZONE_HOURS = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=1024)  # a generator writes the same few dates over and over
 def parse_date(text: str) -> datetime | None:
     """The instant a `lastmod`, `pubDate` or `updated` names, in UTC; None for anything that is no plausible date.
 

@@ -52,12 +52,12 @@ class Elements:
             self._open_entry(attributes)
         elif role is _ROOT:
             self._open_document(name, attributes)
-        elif role is LINK:
-            self._keep_link(attributes)
         elif depth == self._entry_depth + 1:
             if not self._fields:
                 self._keep_bare_url()
-            if role is not _OTHER:
+            if role is LINK:
+                self._keep_link(attributes)
+            elif role is not _OTHER:
                 self._field, self._field_depth = role, depth
         self.text.clear()
 
@@ -123,7 +123,7 @@ class Elements:
 
     def _keep_link(self, attributes: Mapping[str, str]) -> None:
         href = attributes.get("href", "").strip()
-        if href and self._depth == self._entry_depth + 1 and attributes.get("rel", "alternate") == "alternate":
+        if href and attributes.get("rel", "alternate") == "alternate":
             self._fields.setdefault("loc", href)
 
     def _keep_bare_url(self) -> None:
@@ -135,12 +135,10 @@ class Elements:
     def _keep_field(self) -> None:
         field, self._field = self._field, None
         value = "".join(self.text).strip()
-        self.text.clear()
         if not value or field is None:
             return
-        fields = self._fields
-        if field not in fields:
-            fields[field] = value
+        if field not in self._fields:
+            self._fields[field] = value
         elif field == "loc" and self._verdict.kind in (SitemapKind.URLSET, SitemapKind.INDEX):
             self._offer()  # a second location is a second entry whose opening tag was forgotten
             self._fields["loc"] = value
