@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Protocol
 
@@ -50,21 +51,25 @@ class Crawl:
         self._token = token
         self._in_flight_max = in_flight_max
         self._on_changes = on_changes
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Ready] = {}
         self._settled = asyncio.Event()
         self._paused = False
+        self._error: BaseException | None = None
 
     async def run(self) -> None:
-        """Until everything is finished, or stopped and drained."""
-        while True:
-            wait_s = self._dispatch()
-            if wait_s is None:
-                return
-            self._settled.clear()
-            try:
-                await asyncio.wait_for(self._settled.wait(), None if wait_s == math.inf else wait_s)
-            except TimeoutError:
-                continue
+        """Until everything is finished, or stopped and drained. What a visit raises, which is our own fault, is raised
+        here; whoever cancels this gets everything handed back."""
+        try:
+            while (wait_s := self._dispatch()) is not None:
+                self._settled.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._settled.wait(), None if wait_s == math.inf else wait_s)
+                if self._error is not None:
+                    raise self._error
+        finally:
+            if self._tasks:
+                self.stop()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _dispatch(self) -> float | None:
         """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
@@ -80,23 +85,21 @@ class Crawl:
             if not isinstance(step, Ready):
                 return max(0.0, step.instant - now)
             task = asyncio.create_task(self._visit(step))
-            self._tasks.add(task)
+            self._tasks[task] = step
             task.add_done_callback(self._done)
         return math.inf  # every place is taken: whoever lands makes room
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        ready = self._tasks.pop(task)
         self._settled.set()
-        if not task.cancelled() and task.exception() is not None:
-            raise task.exception()  # type: ignore[misc]
-
-    async def _visit(self, ready: Ready) -> None:
-        try:
-            result = await self.fetcher.fetch(self._request(ready))
-        except asyncio.CancelledError:
+        if task.cancelled():  # perhaps before it had begun
             utc = self.clock.utc()
             self._on_changes(self.plan.cancelled(ready, self.clock.monotonic(), utc), ready, None, utc)
-            raise
+        else:
+            self._error = self._error or task.exception()
+
+    async def _visit(self, ready: Ready) -> None:
+        result = await self.fetcher.fetch(self._request(ready))
         page = self._read(ready.visit, result)
         utc = self.clock.utc()
         changes = self.plan.settle(ready, result, page, self.clock.monotonic(), utc)
@@ -151,6 +154,7 @@ class Crawl:
 
     def drain(self) -> None:
         """Let what is under way end, send nothing more; what is queued is handed back."""
+        self._paused = False
         changes = Changes()
         self.plan.frontier.stop(changes)
         self._on_changes(changes, None, None, self.clock.utc())

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import count
 
 from amble.core.frontier.changes import Changes, Final, Finished, Ready, State, WaitUntil
-from amble.core.frontier.lane import Lane
+from amble.core.frontier.lane import Lane, Over
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
-from amble.core.pacing.permit import Permit
 from amble.core.pacing.registry import Registry
 from amble.core.robots.book import RobotsBook
+from amble.core.robots.policy import RobotsAnswer
 from amble.core.robots.verdict import Ask, Refused, Wait
-from amble.core.urls import domain_of
+from amble.core.sitemap.walk import SitemapWalk
+from amble.core.urls import domain_of, origin_of
 
+TRIES_MAX = 500  # fruitless ones in one call: a robots.txt that forbids 100,000 URLs must not freeze the event loop
+STOPPED = Over(State.DEFERRED, Failure.CANCELLED, "stopped")
 _order = count()
 
 
@@ -72,93 +75,139 @@ class Frontier:
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
         """Whom to ask now. Visits that end without a request (robots.txt says no) are put into `changes`."""
+        tries = 0
         while self._heap and not self.draining:
             instant, _, token, lane = self._heap[0]
             if token != lane.token:
                 heapq.heappop(self._heap)  # a newer place stands elsewhere in the heap
-            elif instant > now:
-                return WaitUntil(instant)
+            elif instant > now or tries == TRIES_MAX:
+                return WaitUntil(max(instant, now))
             else:
                 heapq.heappop(self._heap)
+                lane.place = None
+                tries += 1
                 ready = self._try(lane, now, utc, changes)
                 if ready is not None:
                     return ready
-        return WaitUntil(math.inf) if self.under_way else Finished()
+        if self.under_way:
+            return WaitUntil(math.inf)
+        if self.draining:
+            self._hand_back(changes)  # what the last answers led to
+        return Finished()
 
     def _try(self, lane: Lane, now: float, utc: datetime, changes: Changes) -> Ready | None:
-        visit = lane.pop(now)
-        if visit is None:
-            self.schedule(lane, now)
+        over = lane.over or self._stalled(lane, now)
+        if over is not None:
+            self.end_visits(lane.drain(), over, now, utc, changes)
             return None
-        if visit.kind is not Kind.ROBOTS:
-            verdict = self.book.verdict(visit.url, now)
-            if isinstance(verdict, Refused):
-                self.end(visit, State.SKIPPED, verdict.failure, verdict.reason, changes)
-                if visit.kind is Kind.SITEMAP:
-                    self._lose_sitemap(visit, verdict.failure, now, utc)
-                self.schedule(lane, now)
-                return None
-            if isinstance(verdict, Wait):
-                lane.push(visit)
-                lane.held = verdict.not_before is None  # somebody is asking: `release` when that is answered
-                self.schedule(lane, now, not_before=verdict.not_before)
-                return None
-            if isinstance(verdict, Ask):
-                lane.push(visit)
-                visit = robots_visit(verdict)
-            elif verdict.crawl_delay_s != lane.asked_delay_s:
-                lane.asked_delay_s = verdict.crawl_delay_s
-                lane.pace.set_crawl_delay(verdict.crawl_delay_s)
-        got = lane.pace.reserve(now)
-        if isinstance(got, Permit):
-            self._count(visit, lane, +1)
+        visit = lane.head(now)
+        got = None if visit is None else self._try_visit(visit, lane, now, utc, changes)
+        if isinstance(got, Ready):
             self.schedule(lane, now)
-            return Ready(visit, got)
-        if visit.kind is Kind.ROBOTS and not visit.trail:
-            self.book.forget_ask(visit.task)  # asked for again when the domain is free
-        else:
-            lane.push(visit)
-        if self._stalled(lane, got, now):
-            self._defer(lane, changes)
+            return got
         self.schedule(lane, now, not_before=got)
         return None
 
+    def _try_visit(self, visit: Visit, lane: Lane, now: float, utc: datetime, changes: Changes) -> Ready | float | None:
+        """Send this one; or not before an instant; or do something else first."""
+        if visit.kind is not Kind.ROBOTS:
+            verdict = self.book.verdict(visit.url, now)
+            if isinstance(verdict, Refused):
+                lane.take()
+                self.end_visits([visit], Over(State.SKIPPED, verdict.failure, verdict.reason), now, utc, changes)
+                return None
+            if isinstance(verdict, Wait):
+                lane.held = verdict.not_before is None  # somebody is asking: `release` when that is answered
+                if verdict.not_before is not None:
+                    lane.take()
+                    lane.push_later(visit, verdict.not_before)
+                return None
+            if isinstance(verdict, Ask):
+                return self._ask(verdict, lane, now)
+            lane.heed(origin_of(visit.url), verdict.crawl_delay_s)
+        permit = lane.pace.reserve(now)
+        if isinstance(permit, float):
+            return permit
+        lane.take()
+        self._count(visit, lane, +1)
+        return Ready(visit, permit)
+
+    def _ask(self, ask: Ask, lane: Lane, now: float) -> Ready | float:
+        """Before anything else of an origin, its robots.txt."""
+        permit = lane.pace.reserve(now)
+        if isinstance(permit, float):
+            self.book.forget_ask(ask.origin)  # asked for again when the domain is free
+            return permit
+        visit = Visit(ask.url, Kind.ROBOTS, task=ask.origin, etag=ask.etag, last_modified=ask.last_modified)
+        self._count(visit, lane, +1)
+        return Ready(visit, permit)
+
     def schedule(self, lane: Lane, now: float, not_before: float | None = None) -> None:
-        """Put a domain where its next visit is due; one place at a time."""
+        """Put a domain where its next visit is due; one place at a time. The one that is ready longest comes first."""
+        instant = self._due_at(lane, now, not_before)
+        if instant is not None and instant <= now:
+            if lane.place is not None and lane.place <= now:
+                return  # ready before, and so it keeps its turn
+            instant = now
+        if instant != lane.place:
+            lane.place = instant
+            lane.token += 1  # whatever place it had is void
+            if instant is not None:
+                heapq.heappush(self._heap, (instant, next(_order), lane.token, lane))
+
+    def _due_at(self, lane: Lane, now: float, not_before: float | None) -> float | None:
         wake_at = lane.wake_at()
-        lane.token += 1  # whatever place it had is void
         if wake_at is None:
-            return
-        instant = max(wake_at, lane.pace.not_before if not_before is None else not_before)
-        heapq.heappush(self._heap, (instant, next(_order), lane.token, lane))
+            return None
+        if lane.over is not None or self._stalled(lane, now) is not None:
+            return now  # to end what is queued there
+        return max(wake_at, lane.rest_until, lane.pace.not_before if not_before is None else not_before)
+
+    # -- robots.txt
 
     def release(self, origin: str, now: float, utc: datetime) -> None:
         """The robots.txt of an origin was answered: its visits are judged anew."""
         lane = self.lane(origin, now, utc)
         lane.held = False
+        standing = self.book.standing(origin)
+        delay_s = standing.policy.crawl_delay_s if standing is not None and standing.policy is not None else None
+        if delay_s is not None and delay_s <= self.book.settings.honour_crawl_delay_up_to:
+            lane.heed(origin, delay_s)  # now, and not first with the next page: this was a request as well
         self.schedule(lane, now)
 
+    def _lose_robots(self, visit: Visit, now: float, utc: datetime) -> None:
+        """Nobody will be asked for it where it lies: unreachable, for all that its origin can tell."""
+        self.book.learn(visit.task, RobotsAnswer(failure=Failure.NETWORK_TIMEOUT), now)
+        self.release(visit.task, now, utc)
+
     # -- sitemaps
+
+    def walk_of(self, origin: str, now: float, utc: datetime) -> SitemapWalk | None:
+        return self.lane(origin, now, utc).walks.get(origin)
 
     def walk_on(self, origin: str, now: float, utc: datetime) -> None:
         """Queue the sitemaps of a site that are known and not yet visited; they may lie at another host."""
         lane = self.lane(origin, now, utc)
-        while lane.walk is not None and (url := lane.walk.next_sitemap()) is not None:
+        walk = lane.walks[origin]
+        while (url := walk.next_sitemap()) is not None:
             self.add(Visit(url, Kind.SITEMAP, task=origin, found_on=domain_of(origin)), now, utc)
         self.schedule(lane, now)  # pages may have waited for the end of the search
 
-    def _lose_sitemap(self, visit: Visit, failure: Failure, now: float, utc: datetime) -> None:
-        walk = self.lane(visit.task, now, utc).walk
-        if walk is not None:
-            walk.failed(visit.first_url, failure)
-            self.walk_on(visit.task, now, utc)
+    def lose_sitemap(self, visit: Visit, failure: Failure, now: float, utc: datetime) -> None:
+        self.lane(visit.task, now, utc).walks[visit.task].failed(visit.first_url, failure)
+        self.walk_on(visit.task, now, utc)
 
     # -- ends
 
-    def end(self, visit: Visit, state: State, failure: Failure | None, reason: str, changes: Changes) -> None:
-        """A visit ends without an answer of its own."""
-        if visit.kind is Kind.PAGE:
-            self.close_task(Final(visit, state, failure, reason), changes)
+    def end_visits(self, visits: Iterable[Visit], over: Over, now: float, utc: datetime, changes: Changes) -> None:
+        """Visits end without an answer of their own; whoever waits for a robots.txt or a sitemap is told."""
+        for visit in visits:
+            if visit.kind is Kind.PAGE:
+                self.close_task(Final(visit, *over), changes)
+            elif visit.kind is Kind.ROBOTS:
+                self._lose_robots(visit, now, utc)
+            else:
+                self.lose_sitemap(visit, over.failure, now, utc)
 
     def close_task(self, final: Final, changes: Changes) -> None:
         """The one place where a task ends."""
@@ -171,16 +220,18 @@ class Frontier:
     def landed(self, visit: Visit, lane: Lane) -> None:
         self._count(visit, lane, -1)
 
-    def end_lane(self, lane: Lane, state: State, failure: Failure, reason: str, changes: Changes) -> None:
-        """Everything still queued at a domain ends."""
-        for visit in lane.drain():
-            self.end(visit, state, failure, reason, changes)
-
     def stop(self, changes: Changes) -> None:
         """Nothing more is sent; what is queued is handed back, to be resumed."""
         self.draining = True
+        self._hand_back(changes)
+
+    def _hand_back(self, changes: Changes) -> None:
         for lane in self.lanes.values():
-            self.end_lane(lane, State.DEFERRED, Failure.CANCELLED, "stopped", changes)
+            for visit in lane.drain():
+                if visit.kind is Kind.PAGE:
+                    self.close_task(Final(visit, *STOPPED), changes)
+                elif visit.kind is Kind.ROBOTS:
+                    self.book.forget_ask(visit.task)
 
     def _count(self, visit: Visit, lane: Lane, step: int) -> None:
         self.under_way += step
@@ -188,24 +239,15 @@ class Frontier:
         if visit.kind is Kind.PAGE:
             self.pages_under_way += step
 
-    def _stalled(self, lane: Lane, not_before: float, now: float) -> bool:
-        """Whether a domain has been, or will be, blocked for longer than a job should wait."""
-        pace = lane.pace
-        if pace.blocked_until <= now:
-            lane.stalled_since = None
-            return False
+    def _stalled(self, lane: Lane, now: float) -> Over | None:
+        """Whether a domain is blocked, without a success in between, for longer than a job should wait."""
+        blocked_until = lane.pace.blocked_until
+        if blocked_until <= now:
+            return None
         if lane.stalled_since is None:
             lane.stalled_since = now
-        patience_s = self.settings.domain_stall_timeout
-        return pace.blocked_until - now > patience_s or now - lane.stalled_since >= patience_s
-
-    def _defer(self, lane: Lane, changes: Changes) -> None:
-        for visit in lane.drain():
-            self.end(visit, State.DEFERRED, Failure.HTTP_RATE_LIMITED, "the site asked to be left alone", changes)
-
-
-def robots_visit(ask: Ask) -> Visit:
-    return Visit(
-        ask.url, Kind.ROBOTS, task=ask.origin, etag=ask.etag, last_modified=ask.last_modified,
-        trail=() if ask.hop == 0 else (ask.origin,), found_on=None if ask.hop == 0 else domain_of(ask.origin),
-    )  # fmt: skip
+        blocked_s = blocked_until - lane.stalled_since
+        if blocked_s <= self.settings.domain_stall_timeout:
+            return None
+        failure = lane.last_failure or Failure.HTTP_RATE_LIMITED
+        return Over(State.DEFERRED, failure, f"the domain is to be left alone for {blocked_s:.0f} s")

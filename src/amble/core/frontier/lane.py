@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import math
+from collections.abc import Callable
 from itertools import count
+from typing import NamedTuple
 
+from amble.core.frontier.changes import State
 from amble.core.frontier.visit import Kind, Visit
+from amble.core.outcome import Failure
 from amble.core.pacing.pace import Pace
 from amble.core.sitemap.walk import SitemapWalk
 
@@ -13,26 +18,39 @@ _RANK = {Kind.ROBOTS: 0, Kind.SITEMAP: 1, Kind.PAGE: 2}
 _order = count()
 
 
+class Over(NamedTuple):
+    """A domain is done with: how all that is or comes to be queued there ends."""
+
+    state: State
+    failure: Failure
+    reason: str
+
+
 class Lane:
     """Due visits by rank, depth and priority; later ones by their instant."""
 
     __slots__ = (
-        "_due", "_later", "asked_delay_s", "failed_streak", "held", "pace", "pages", "stalled_since", "token",
-        "under_way", "walk",
+        "_asked_s", "_due", "_later", "failed_streak", "held", "last_failure", "limit_streak", "over", "pace", "pages",
+        "place", "rest_until", "stalled_since", "token", "under_way", "walks",
     )  # fmt: skip
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
         self._due: list[tuple[int, int, float, int, Visit]] = []
         self._later: list[tuple[float, int, Visit]] = []
-        self.token = 0  # the newest place in the frontier's heap; older ones are void
+        self.place: float | None = None  # where it stands in the frontier's heap; None: it does not
+        self.token = 0  # of the newest place; older ones are void
         self.under_way = 0
         self.pages = 0  # accepted at this domain
         self.held = False  # its robots.txt is being asked for: only that may be visited
-        self.asked_delay_s: float | None = None
-        self.walk: SitemapWalk | None = None
-        self.failed_streak = 0
-        self.stalled_since: float | None = None
+        self.walks: dict[str, SitemapWalk] = {}  # by origin: http and https are two sites that share a pace
+        self.failed_streak = 0  # tasks
+        self.limit_streak = 0  # refusals in a row while the pause between them was the longest
+        self.last_failure: Failure | None = None
+        self.rest_until = -math.inf  # a fault of our own: nothing is to be gained by asking before
+        self.stalled_since: float | None = None  # blocked from then on, without a success
+        self.over: Over | None = None
+        self._asked_s: dict[str, float] = {}  # what the robots.txt of each origin asks for
 
     def __len__(self) -> int:
         return len(self._due) + len(self._later)
@@ -48,30 +66,50 @@ class Lane:
     def push_later(self, visit: Visit, run_at: float) -> None:
         heapq.heappush(self._later, (run_at, next(_order), visit))
 
-    def pop(self, now: float) -> Visit | None:
+    def head(self, now: float) -> Visit | None:
+        """What is to be visited next. It stays until it is taken, so that whatever comes first keeps its place."""
         while self._later and self._later[0][0] <= now:
             self.push(heapq.heappop(self._later)[2])
         if not self._due or self._due[0][0] > self._rank_max():
             return None
-        return heapq.heappop(self._due)[4]
+        return self._due[0][4]
+
+    def take(self) -> None:
+        """The head is no longer queued."""
+        heapq.heappop(self._due)
 
     def wake_at(self) -> float | None:
-        """When there is something to do, as far as the queue knows; None: nothing is queued."""
+        """When there is something to do, as far as the queue knows; None: not before something else is answered."""
         if self._due and self._due[0][0] <= self._rank_max():
-            return float("-inf")
-        if self._due or self.held:
-            return None
-        return self._later[0][0] if self._later else None
+            return -math.inf
+        return self._later[0][0] if self._later and not self.held else None
 
     def _rank_max(self) -> int:
         """What may be visited: pages only once it is known whether robots.txt allows them and sitemaps list them."""
         if self.held:
             return _RANK[Kind.ROBOTS]
-        searching = self.walk is not None and not self.walk.found and not self.walk.finished
+        searching = any(not walk.found and not walk.finished for walk in self.walks.values())
         return _RANK[Kind.SITEMAP] if searching else _RANK[Kind.PAGE]
 
-    def drain(self) -> list[Visit]:
-        """Everything queued, taken out."""
-        visits = [entry[4] for entry in self._due] + [entry[2] for entry in self._later]
-        self._due, self._later = [], []
-        return visits
+    def heed(self, origin: str, crawl_delay_s: float | None) -> None:
+        """What robots.txt asks for. Where origins of one domain ask for different delays, the longest holds."""
+        if self._asked_s.get(origin) == crawl_delay_s:
+            return
+        if crawl_delay_s is None:
+            del self._asked_s[origin]
+        else:
+            self._asked_s[origin] = crawl_delay_s
+        self.pace.set_crawl_delay(max(self._asked_s.values(), default=None))
+
+    def visits(self) -> list[Visit]:
+        """Everything queued, in no particular order."""
+        return [entry[4] for entry in self._due] + [entry[2] for entry in self._later]
+
+    def drain(self, goes: Callable[[Visit], bool] = lambda visit: True) -> list[Visit]:
+        """What is queued (or those of it that go), taken out."""
+        drained = [visit for visit in self.visits() if goes(visit)]
+        self._due = [entry for entry in self._due if not goes(entry[4])]
+        self._later = [entry for entry in self._later if not goes(entry[2])]
+        heapq.heapify(self._due)
+        heapq.heapify(self._later)
+        return drained

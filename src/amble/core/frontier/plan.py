@@ -13,13 +13,15 @@ from typing import Protocol
 
 from amble.core.answer import Answer, read_answer
 from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Ready, State, WaitUntil
-from amble.core.frontier.frontier import Frontier, robots_visit
-from amble.core.frontier.lane import Lane
+from amble.core.frontier.frontier import STOPPED, Frontier
+from amble.core.frontier.lane import Lane, Over
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import FoundBy, Kind, Visit
+from amble.core.headers import Headers
 from amble.core.outcome import LESSONS, Failure, Outcome, failure_of_status
 from amble.core.pacing.backoff import retry_at
 from amble.core.pacing.bounds import Random
+from amble.core.pacing.events import BlockOpened
 from amble.core.page.page import Page
 from amble.core.robots.policy import RobotsAnswer
 from amble.core.scope import OutOfScope, Scope
@@ -30,6 +32,8 @@ from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import Refusal, domain_of, normalize, origin_of
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+FAULT_WAIT_S = 5.0  # after a fault of our own, before a robots.txt is asked for again
+ONCE_MORE_WAIT_S = 10.0  # names are looked up anew by then
 _NOINDEX = {"keep": Keeps.ALL, "drop_body": Keeps.ROW, "drop_row": Keeps.NOTHING}
 
 
@@ -86,10 +90,11 @@ class CrawlPlan:
         failure = fetched.failure or (failure_of_status(fetched.status) if fetched.status else None)
         if answer.challenge and failure in (None, Failure.HTTP_CLIENT_ERROR, Failure.HTTP_SERVER_ERROR):
             failure = Failure.BLOCKED_BY_BOT_PROTECTION
+        self._watch(lane, failure, changes)
         if visit.kind is Kind.ROBOTS:
-            self._robots(visit, fetched, answer, now, utc)
+            self._robots(visit, fetched, answer, now, utc, changes)
         elif failure is not None and self._retries(visit, failure, fetched):
-            self._again(visit, lane, failure, now)
+            self._again(visit, lane, failure, fetched, now)
         elif visit.kind is Kind.SITEMAP:
             self._sitemap(visit, fetched, failure, now, utc, changes)
         elif fetched.status in REDIRECTS and fetched.failure is None:
@@ -99,27 +104,58 @@ class CrawlPlan:
         frontier.schedule(lane, now)
         return changes
 
+    def _watch(self, lane: Lane, failure: Failure | None, changes: Changes) -> None:
+        """Count what goes wrong at a domain without a success in between."""
+        if failure is not None:
+            lane.last_failure = failure
+        pace = lane.pace
+        if pace.success_streak:
+            lane.stalled_since, lane.limit_streak = None, 0
+        elif any(isinstance(event, BlockOpened) for event in changes.events):  # one for each refusal that counts
+            pause_s = max(pace.strategy.delay_s, pace.block.pause_s if pace.block else 0.0)
+            at_cap = pause_s >= self.frontier.registry.settings.max_adaptive_delay
+            lane.limit_streak = lane.limit_streak + 1 if at_cap else 0
+            if lane.limit_streak == self.settings.cancel_on_limit_streak:
+                reason = f"{lane.limit_streak} refusals in a row at the longest delay"
+                lane.over = Over(State.DEFERRED, Failure.CANCELLED, reason)
+
     def cancelled(self, ready: Ready, now: float, utc: datetime) -> Changes:
         """Nobody waits for this answer any more; the URL is handed back."""
         visit, permit = ready
         changes = Changes()
-        lane = self.frontier.lane(visit.url, now, utc)
-        self.frontier.landed(visit, lane)
+        frontier = self.frontier
+        lane = frontier.lane(visit.url, now, utc)
+        frontier.landed(visit, lane)
         changes.events = lane.pace.settle(permit, Answer(failure=Failure.CANCELLED), now)
         if visit.kind is Kind.ROBOTS:
-            self.frontier.book.forget_ask(visit.task)
-        self.frontier.end(visit, State.DEFERRED, Failure.CANCELLED, "stopped", changes)
-        self.frontier.schedule(lane, now)
+            frontier.book.forget_ask(visit.task)
+            frontier.release(visit.task, now, utc)
+        elif visit.kind is Kind.SITEMAP:
+            frontier.lose_sitemap(visit, Failure.CANCELLED, now, utc)
+        else:
+            frontier.close_task(Final(visit, *STOPPED), changes)
+        frontier.schedule(lane, now)
         return changes
 
     # -- robots.txt and sitemaps
 
-    def _robots(self, visit: Visit, fetched: Fetched, answer: Answer, now: float, utc: datetime) -> None:
-        book, origin = self.frontier.book, visit.task
+    def _robots(
+        self, visit: Visit, fetched: Fetched, answer: Answer, now: float, utc: datetime, changes: Changes
+    ) -> None:
+        frontier, book, origin = self.frontier, self.frontier.book, visit.task
+        if fetched.proxy_fault or fetched.local_fault:
+            book.forget_ask(origin)  # says nothing about the site, and so counts for nothing
+            frontier.lane(origin, now, utc).rest_until = now + FAULT_WAIT_S
+            frontier.release(origin, now, utc)
+            return
+        if fetched.failure is Failure.ADDRESS_FORBIDDEN and not visit.trail:
+            self._forbid(origin, fetched.detail, now, utc, changes)
+            return
         if fetched.status in REDIRECTS and fetched.failure is None:
-            ask = book.redirected(origin, fetched.headers.get("location"), now)
+            ask = book.redirected(origin, _location(fetched.headers), now)
             if ask is not None:
-                self.frontier.add(robots_visit(ask), now, utc)
+                hop = visit.redirected_to(ask.url, domain_of(visit.url))
+                frontier.add(hop._replace(etag=ask.etag, last_modified=ask.last_modified), now, utc)
                 return
         else:
             book.learn(
@@ -136,43 +172,47 @@ class CrawlPlan:
                 now,
             )
         self._walk(origin, now, utc)
-        self.frontier.release(origin, now, utc)
+        frontier.release(origin, now, utc)
+
+    def _forbid(self, origin: str, detail: str, now: float, utc: datetime, changes: Changes) -> None:
+        """Not even its robots.txt may be asked for, and that will not change: every URL there ends [D4]."""
+        frontier = self.frontier
+        frontier.book.forget_ask(origin)
+        gone = frontier.lane(origin, now, utc).drain(
+            lambda visit: visit.kind is not Kind.ROBOTS and origin_of(visit.url) == origin
+        )
+        frontier.end_visits(gone, Over(State.SKIPPED, Failure.ADDRESS_FORBIDDEN, detail), now, utc, changes)
+        frontier.release(origin, now, utc)
 
     def _discover(self, url: str, now: float, utc: datetime) -> None:
         """Look for the sitemaps of a site, once; which ones to look for is known when its robots.txt is."""
-        origin, book = origin_of(url), self.frontier.book
-        lane = self.frontier.lane(url, now, utc)
-        if lane.walk is None and origin not in self._to_discover:
+        origin = origin_of(url)
+        if self.frontier.walk_of(origin, now, utc) is None:
             self._to_discover.add(origin)
-            if book.knows(origin) or not book.settings.respect_robots_txt:
-                self._walk(origin, now, utc)
+            self._walk(origin, now, utc)
 
     def _walk(self, origin: str, now: float, utc: datetime) -> None:
-        if origin in self._to_discover:
+        book = self.frontier.book
+        standing = book.standing(origin)
+        known = not book.settings.respect_robots_txt or (standing is not None and standing.policy is not None)
+        if known and origin in self._to_discover:
             self._to_discover.discard(origin)
-            lane = self.frontier.lane(origin, now, utc)
-            lane.walk = SitemapWalk(origin, self.frontier.book.sitemaps(origin))
+            self.frontier.lane(origin, now, utc).walks[origin] = SitemapWalk(origin, book.sitemaps(origin))
             self.frontier.walk_on(origin, now, utc)
 
     def _sitemap(
         self, visit: Visit, fetched: Fetched, failure: Failure | None, now: float, utc: datetime, changes: Changes
     ) -> None:
-        lane = self.frontier.lane(visit.task, now, utc)
-        walk = lane.walk
-        if walk is None:
-            return
+        walk = self.frontier.walk_of(visit.task, now, utc)
+        assert walk is not None
         first = visit.first_url
         if fetched.status in REDIRECTS and fetched.failure is None:
-            target = normalize(fetched.headers.get("location") or "", visit.url)
-            if (
-                isinstance(target, str)
-                and len(visit.trail) < self.settings.max_redirects
-                and walk.redirected(first, target)
-            ):
-                self.frontier.add(visit.redirected_to(target, domain_of(visit.url)), now, utc)
-                return
+            target = _target(visit, fetched.headers)
             if isinstance(target, Refusal) or len(visit.trail) >= self.settings.max_redirects:
                 walk.failed(first, "redirect")
+            elif walk.redirected(first, target):
+                self.frontier.add(visit.redirected_to(target, domain_of(visit.url)), now, utc)
+                return
         elif failure is not None or fetched.body is None:
             walk.failed(first, str(failure or "no body"))
         else:
@@ -196,24 +236,51 @@ class CrawlPlan:
 
     def _redirect(self, visit: Visit, fetched: Fetched, now: float, utc: datetime, changes: Changes) -> None:
         """Every hop is a new request: through the gate, the scope, and then robots.txt and pace of its own host."""
-        target = normalize(fetched.headers.get("location") or "", visit.url)
+        target = _target(visit, fetched.headers)
         if isinstance(target, Refusal):
-            self._close(visit, State.FAILED, Failure.OUT_OF_SCOPE, f"redirect to {target.why}", fetched, None, changes)
+            failure = Failure.OUT_OF_SCOPE if "location" in fetched.headers else Failure.NETWORK_PROTOCOL_ERROR
+            self._close(visit, State.FAILED, failure, f"redirect: {target.why}", fetched, None, changes)
         elif len(visit.trail) >= self.settings.max_redirects or target in visit.trail or target == visit.url:
             self._close(visit, State.FAILED, Failure.TOO_MANY_REDIRECTS, target, fetched, None, changes)
-        elif (out := self.scope.judge(target)) is not None:
-            self._close(visit, State.SKIPPED, Failure.OUT_OF_SCOPE, f"redirect: {out.value}", fetched, None, changes)
+        elif (out := self._out(visit, target, now, utc)) is not None:
+            self._close(visit, State.SKIPPED, Failure.OUT_OF_SCOPE, f"redirect: {out}", fetched, None, changes)
         else:
-            self._seen.add(target)
-            self.frontier.add(visit.redirected_to(target, domain_of(visit.url)), now, utc)
+            new = self._seen.add(target)
+            hop = visit.redirected_to(target, domain_of(visit.url))
+            if new or visit.found_by is FoundBy.SEED:
+                self._move_home(visit, target, now, utc)
+                self.frontier.add(hop, now, utc)
+            else:  # a hundred links that lead to one login page ask for it once
+                self._close(hop, State.DONE, None, "redirect: the target has a row of its own", fetched, None, changes)
+
+    def _out(self, visit: Visit, target: str, now: float, utc: datetime) -> str | None:
+        """Why a redirect is not followed, or None: to another domain it counts as a page of that one [D3]."""
+        out = self.scope.judge(target)
+        if out is not None:
+            return out.value
+        lane, most = self.frontier.lane(target, now, utc), self.settings.max_pages_per_domain
+        if lane is not self.frontier.lane(visit.url, now, utc):
+            if most is not None and lane.pages >= most:
+                return "max_pages_per_domain"
+            lane.pages += 1
+        return None
+
+    def _move_home(self, visit: Visit, target: str, now: float, utc: datetime) -> None:
+        """A site typed as example.com often lives at www.example.com: then that is where its sitemaps are."""
+        walk = self.frontier.walk_of(origin_of(visit.url), now, utc)
+        if visit.found_by is FoundBy.SEED and walk is not None and not walk.found:
+            self._discover(target, now, utc)
 
     def _retries(self, visit: Visit, failure: Failure, fetched: Fetched) -> bool:
         wanted = LESSONS[failure].retried or fetched.status in self.settings.retry_statuses
-        return wanted and visit.attempt <= self.frontier.registry.settings.max_retries
+        most = self.frontier.registry.settings.max_retries
+        return wanted and visit.attempt <= (min(1, most) if _lasts(failure, fetched) else most)
 
-    def _again(self, visit: Visit, lane: Lane, failure: Failure, now: float) -> None:
+    def _again(self, visit: Visit, lane: Lane, failure: Failure, fetched: Fetched, now: float) -> None:
         run_at = lane.pace.not_before  # a limit: when the block ends, with no wait of the URL's own on top
-        if LESSONS[failure].outcome is not Outcome.LIMITED:
+        if _lasts(failure, fetched):
+            run_at = max(run_at, now + ONCE_MORE_WAIT_S)
+        elif LESSONS[failure].outcome is not Outcome.LIMITED:
             run_at = retry_at(visit.attempt, now, run_at, self.frontier.registry.settings, self._random) or run_at
         lane.push_later(visit.again(), run_at)
 
@@ -221,30 +288,34 @@ class CrawlPlan:
         self, visit: Visit, lane: Lane, fetched: Fetched, failure: Failure | None, page: Page | None,
         now: float, utc: datetime, changes: Changes,
     ) -> None:  # fmt: skip
-        state = State.DONE if failure is None else State.FAILED
-        self._close(visit, state, failure, fetched.detail, fetched, page, changes)
-        if state is State.DONE:
+        if failure is None:
+            self._close(visit, State.DONE, None, fetched.detail, fetched, page, changes)
             lane.failed_streak = 0
             if page is not None:
                 self._follow(visit, page, now, utc, changes)
-            return
-        lane.failed_streak += 1
-        if lane.failed_streak >= self.settings.job_failure_threshold:
-            reason = f"{lane.failed_streak} URLs of this domain failed in a row"
-            self.frontier.end_lane(lane, State.FAILED, failure or Failure.CANCELLED, reason, changes)
+        elif failure is Failure.ADDRESS_FORBIDDEN:
+            # Says nothing about the domain: others could otherwise end it by linking to it.
+            self._close(visit, State.SKIPPED, failure, fetched.detail, fetched, None, changes)
+        else:
+            self._close(visit, State.FAILED, failure, fetched.detail, fetched, page, changes)
+            lane.failed_streak += 1
+            if lane.failed_streak >= self.settings.job_failure_threshold:
+                reason = f"{lane.failed_streak} URLs of this domain failed in a row"
+                lane.over = lane.over or Over(State.FAILED, failure, reason)
 
     def _follow(self, visit: Visit, page: Page, now: float, utc: datetime, changes: Changes) -> None:
         """Queue what a page leads to. What is left out is counted by reason."""
+        depth, found_on = visit.depth + 1, domain_of(visit.url)
+        if page.canonical is not None and self.settings.follow_canonical:
+            url = page.canonical.url
+            found = Visit(url, depth=visit.depth, task=url, parent=visit.task, found_by=FoundBy.CANONICAL,
+                          found_on=found_on)  # fmt: skip
+            self._link(found, self.scope.judge_canonical(url, visit.url), now, utc, changes)
         if not self._follows(visit, now, utc):
             return
         if page.robots.nofollow and self.settings.respect_nofollow:
             changes.leave_out("nofollow")
             return
-        depth, found_on = visit.depth + 1, domain_of(visit.url)
-        if page.canonical is not None and self.settings.follow_canonical:
-            self._link(Visit(page.canonical.url, depth=visit.depth, task=page.canonical.url, parent=visit.task,
-                             found_by=FoundBy.CANONICAL, found_on=found_on),
-                       self.scope.judge_canonical(page.canonical.url, visit.url), now, utc, changes)  # fmt: skip
         for link in page.links:
             if link.nofollow and self.settings.respect_nofollow:
                 changes.leave_out("nofollow")
@@ -256,8 +327,9 @@ class CrawlPlan:
     def _follows(self, visit: Visit, now: float, utc: datetime) -> bool:
         if self.settings.follow_links != "auto":
             return bool(self.settings.follow_links)
-        walk = self.frontier.lane(visit.url, now, utc).walk
-        return walk is not None and not walk.found
+        walk = self.frontier.walk_of(origin_of(visit.url), now, utc)
+        # Where nobody looked for sitemaps: what was found by following links is followed further.
+        return visit.found_by is FoundBy.LINK if walk is None else not walk.found
 
     def _link(self, visit: Visit, out: OutOfScope | None, now: float, utc: datetime, changes: Changes) -> None:
         if out is not None:
@@ -296,3 +368,19 @@ def _answer(fetched: Fetched, utc: datetime) -> Answer:
     return read_answer(
         status=fetched.status, headers=tuple(fetched.headers), failure=fetched.failure, elapsed_s=elapsed_s, utc=utc
     )
+
+
+def _location(headers: Headers) -> str | None:
+    """Where a redirect leads; None where it does not say, or says two things at once, as browsers have it [D2]."""
+    named = set(headers.get_all("location"))
+    return named.pop() if len(named) == 1 else None
+
+
+def _target(visit: Visit, headers: Headers) -> str | Refusal:
+    location = _location(headers)
+    return normalize(location, visit.url) if location else Refusal.NOT_A_URL
+
+
+def _lasts(failure: Failure, fetched: Fetched) -> bool:
+    """Whether trying again soon is no use: the name does not exist, or the certificate is another's."""
+    return failure is Failure.NETWORK_TLS_ERROR or fetched.dns_error == "no_such_name"

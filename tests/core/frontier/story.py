@@ -1,0 +1,257 @@
+"""A crawl without a network: a web that is a table of answers, a clock that jumps, and a count after every step."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import count, pairwise
+from typing import Any, NamedTuple
+
+from amble.assemble import make_plan
+from amble.core.frontier.changes import Changes, Final, Finished, Ready, State, WaitUntil
+from amble.core.frontier.plan import CrawlPlan
+from amble.core.frontier.visit import Kind, Visit
+from amble.core.headers import Headers
+from amble.core.outcome import Failure
+from amble.core.pacing.events import Event
+from amble.core.page import Page, read_page
+from amble.core.seeds import seed_url
+from amble.core.urls import domain_of
+from amble.fetcher import FetchResult
+from amble.settings import Settings
+
+COUNTED_MAX = 300  # with more tasks than this, counting all of them after each step takes too long
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+# At one request a second and answers at once, instants can be worked out by hand.
+STEADY: dict[str, Any] = {"pacing": "fixed", "fixed_delay": 1.0, "max_rate": "unlimited", "max_parallel_per_domain": 1}
+
+
+class Reply(NamedTuple):
+    """What a URL of the scripted web answers."""
+
+    status: int | None = 200
+    body: bytes | None = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    failure: Failure | None = None
+    more: Mapping[str, Any] = {}  # further fields of the fetcher's result
+
+    def result(self, url: str, took_s: float) -> FetchResult:
+        return FetchResult(
+            url,
+            self.status,
+            Headers(self.headers),
+            self.body,
+            self.failure,
+            elapsed_s=took_s,
+            ttfb_s=took_s,
+            **self.more,
+        )
+
+
+Answers = Reply | list[Reply] | Callable[[str], Reply]  # always this; these in turn, then the last; by URL
+
+
+def page(*links: str, head: str = "", **headers: str) -> Reply:
+    body = f"<title>t</title>{head}" + "".join(f'<a href="{link}">x</a>' for link in links)
+    return Reply(200, body.encode(), (("Content-Type", "text/html"), *_fields(headers)))
+
+
+def robots(*lines: str) -> Reply:
+    return Reply(200, "\n".join(("User-agent: *", *lines)).encode(), (("Content-Type", "text/plain"),))
+
+
+def sitemap(*urls: str) -> Reply:
+    entries = "".join(f"<url><loc>{url}</loc></url>" for url in urls)
+    namespace = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    return Reply(200, f'<?xml version="1.0"?><urlset xmlns="{namespace}">{entries}</urlset>'.encode())
+
+
+def moved(location: str | None, status: int = 302) -> Reply:
+    return Reply(status, b"", () if location is None else (("Location", location),))
+
+
+def status(code: int, **headers: str) -> Reply:
+    return Reply(code, b"", _fields(headers))
+
+
+def broken(failure: Failure, **more: Any) -> Reply:
+    return Reply(None, None, (), failure, more)
+
+
+def _fields(named: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name.replace("_", "-"), value) for name, value in named.items())
+
+
+OK = page()
+MISSING = status(404)
+FREE = robots("Disallow:")
+CLOSED = robots("Disallow: /")
+DOWN = status(503)
+LIMITED = status(429)
+
+
+class Asked(NamedTuple):
+    """One request as the web saw it."""
+
+    at: float
+    url: str
+    visit: Visit
+
+
+class Story:
+    """One crawl of a scripted web. URLs that the table does not know are missing pages; robots.txt allows all."""
+
+    def __init__(
+        self,
+        seeds: list[str],
+        web: Mapping[str, Answers] | None = None,
+        *,
+        took_s: float = 0.0,
+        in_flight_max: int = 100,
+        random: Callable[[], float] = lambda: 0.0,
+        **settings: Any,
+    ) -> None:
+        self.web = {url: list(reply) if isinstance(reply, list) else reply for url, reply in (web or {}).items()}
+        self.took_s = took_s
+        self.in_flight_max = in_flight_max
+        self.now = 0.0
+        self.asked: list[Asked] = []
+        self.finals: dict[str, Final] = {}
+        self.ended_at: dict[str, float] = {}
+        self.left_out: Counter[str] = Counter()
+        self.events: list[Event] = []
+        self.tasks: dict[str, Visit] = {}
+        self.finished = False
+        self._flying: list[tuple[float, int, Ready]] = []
+        self._order = count()
+        started = [seed_url(seed) for seed in seeds]
+        self.plan: CrawlPlan = make_plan(Settings.of({**STEADY, **settings}), started, random)
+        self.frontier = self.plan.frontier
+        self._take(self.plan.start(started, self.now, self.utc))
+
+    @property
+    def utc(self) -> datetime:
+        return NOON + timedelta(seconds=self.now)
+
+    # --- Going on ----------------------------------------------------------------------------------------------------
+
+    def run(self, until: float = float("inf"), steps_max: int = 100_000) -> Story:
+        """Until everything is finished, or this instant."""
+        for _ in range(steps_max):
+            step = self.dispatch()
+            if isinstance(step, Finished):
+                self._check_the_end()
+                return self
+            wake = step.instant if isinstance(step, WaitUntil) else float("inf")
+            instant = max(self.now, min(wake, self._flying[0][0] if self._flying else float("inf")))
+            assert instant < float("inf"), "everybody waits for somebody else"
+            if instant > until:
+                self.now = until
+                return self
+            self.now = instant
+            self.land()
+        raise AssertionError(f"not finished after {steps_max} steps at {self.now} s")
+
+    def dispatch(self) -> Finished | WaitUntil | None:
+        """Send whatever may be sent; None where every place is taken."""
+        while len(self._flying) < self.in_flight_max:
+            changes = Changes()
+            step = self.plan.next_ready(self.now, self.utc, changes)
+            if isinstance(step, Ready):
+                self.asked.append(Asked(self.now, step.visit.url, step.visit))
+                heapq.heappush(self._flying, (self.now + self.took_s, next(self._order), step))
+            self._take(changes)
+            if not isinstance(step, Ready):
+                return step
+        return None
+
+    def land(self) -> None:
+        """Answer what is due by now."""
+        while self._flying and self._flying[0][0] <= self.now:
+            _, _, ready = heapq.heappop(self._flying)
+            fetched = self._reply(ready.visit).result(ready.visit.url, self.took_s)
+            self._take(self.plan.settle(ready, fetched, _read(ready.visit, fetched), self.now, self.utc))
+
+    def stop(self) -> None:
+        changes = Changes()
+        self.frontier.stop(changes)
+        self._take(changes)
+
+    def cancel_all(self) -> None:
+        """What is under way is not waited for."""
+        while self._flying:
+            self._take(self.plan.cancelled(heapq.heappop(self._flying)[2], self.now, self.utc))
+
+    def _reply(self, visit: Visit) -> Reply:
+        answers = self.web.get(visit.url)
+        if answers is None:
+            return MISSING
+        if isinstance(answers, list):
+            return answers.pop(0) if len(answers) > 1 else answers[0]
+        return answers if isinstance(answers, Reply) else answers(visit.url)
+
+    # --- Keeping count -----------------------------------------------------------------------------------------------
+
+    def _take(self, changes: Changes) -> None:
+        for visit in changes.accepted:
+            assert visit.task not in self.tasks, f"{visit.task} was accepted twice"
+            self.tasks[visit.task] = visit
+        for final in changes.finals:
+            task = final.visit.task
+            assert task in self.tasks, f"{task} ends without having been accepted"
+            assert task not in self.finals, f"{task} ends twice: {self.finals[task]}, then {final}"
+            self.finals[task] = final
+            self.ended_at[task] = self.now
+        self.left_out.update(changes.left_out)
+        self.events.extend(changes.events)
+        if len(self.tasks) <= COUNTED_MAX or self.finished:
+            self.check()
+
+    def check(self) -> None:
+        """L1: every accepted URL is queued, under way, deferred or final, and the frontier's counts say so."""
+        frontier = self.frontier
+        queued = [v for lane in frontier.lanes.values() for v in lane.visits() if v.kind is Kind.PAGE]
+        flying = [ready.visit for _, _, ready in self._flying if ready.visit.kind is Kind.PAGE]
+        deferred = sum(final.state is State.DEFERRED for final in self.finals.values())
+        assert sorted(v.task for v in (*queued, *flying)) == sorted(set(self.tasks) - self.finals.keys())
+        assert (frontier.queued, frontier.pages_under_way) == (len(queued), len(flying))
+        assert (frontier.accepted, frontier.deferred) == (len(self.tasks), deferred)
+        assert frontier.final == len(self.finals) - deferred
+        assert frontier.under_way == len(self._flying)
+
+    def _check_the_end(self) -> None:
+        self.finished = True
+        self.check()
+        assert not self._flying
+        assert set(self.finals) == set(self.tasks), f"no row for {set(self.tasks) - set(self.finals)}"
+        assert all(len(lane) == 0 and lane.under_way == 0 for lane in self.frontier.lanes.values())
+
+    # --- Looking -----------------------------------------------------------------------------------------------------
+
+    def ends(self) -> dict[str, str]:
+        """How each task ended, in a word: its failure, or its state."""
+        return {task: (final.failure or final.state).value for task, final in self.finals.items()}
+
+    def end(self, task: str) -> tuple[str, str | None]:
+        final = self.finals[task]
+        return final.state.value, final.failure.value if final.failure else None
+
+    def urls(self, kind: Kind | None = None) -> list[str]:
+        return [asked.url for asked in self.asked if kind is None or asked.visit.kind is kind]
+
+    def times(self, url: str) -> list[float]:
+        return [asked.at for asked in self.asked if asked.url == url]
+
+    def gaps(self, domain: str) -> list[float]:
+        """Seconds between requests at one domain."""
+        starts = [asked.at for asked in self.asked if domain_of(asked.url) == domain]
+        return [later - earlier for earlier, later in pairwise(starts)]
+
+
+def _read(visit: Visit, fetched: FetchResult) -> Page | None:
+    if visit.kind is not Kind.PAGE or fetched.body is None or fetched.status is None or fetched.status >= 300:
+        return None
+    return read_page(fetched.body, visit.url, headers=fetched.headers)
