@@ -40,10 +40,10 @@ _COPIES = 3  # of like elements the list holds three (13.2.4.3, the "Noah's Ark 
 def is_calm(text: str) -> bool:
     """Whether the tree of a page can be built in a time near that of any ordinary page."""
     tags = text.count("<")
-    return tags <= TAGS_MAX and _Scan(text, RECREATED_MAX // (tags + 1)).run()
+    return tags <= TAGS_MAX and Scan(text, RECREATED_MAX // (tags + 1)).run()
 
 
-class _Scan:
+class Scan:
     """One pass over a page, stopping only where a tag bears on the tree."""
 
     def __init__(self, text: str, weight_max: int) -> None:

@@ -24,11 +24,13 @@ class Markup:
     anchors_max: int
     anchors: list[Anchor] = field(default_factory=list)
     anchors_seen: int = 0
+    left_out: bool = False  # some anchor leads where no kept one does
     metas: list[dict[str, str]] = field(default_factory=list)
     links: list[dict[str, str]] = field(default_factory=list)  # <link rel href>
     base: str | None = None
     title: str | None = None
     lang: str | None = None
+    _hrefs: set[str] = field(default_factory=set, repr=False)
 
     @property
     def is_full(self) -> bool:
@@ -40,6 +42,9 @@ class Markup:
         self.anchors_seen += 1
         if not self.is_full:
             self.anchors.append(Anchor(href, rel, text))
+            self._hrefs.add(href)
+        elif href not in self._hrefs:
+            self.left_out = True
 
     def add_void(self, name: str, attributes: dict[str, str]) -> None:
         """Keep what a `<base>`, `<link>` or `<meta>` says."""

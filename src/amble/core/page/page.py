@@ -90,7 +90,7 @@ def read_page(
         robots=read_directives(headers.get_all("x-robots-tag"), metas, token),
         links=found.links,
         links_seen=markup.anchors_seen,
-        links_truncated=found.truncated or markup.anchors_seen > len(markup.anchors),
+        links_truncated=found.truncated or markup.left_out,
         links_dropped=found.dropped,
         reader=reader,
     )

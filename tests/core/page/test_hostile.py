@@ -1,0 +1,38 @@
+"""That no page takes more than its share of time: twice the page, at most about twice the time [A15, A16]."""
+
+from __future__ import annotations
+
+import pytest
+
+from amble.core.page import read_page
+from tests.core.page.hostile import PATTERNS
+from tests.core.robots.timing import cpu_s
+
+RATIO_MAX = 2.5
+CHARS = 400_000
+CHARS_MAX = 8_000_000
+
+
+def spent_s(body: bytes, runs: int) -> float:
+    return cpu_s(lambda: read_page(body, "https://a.test/", "text/html; charset=utf-8"), at_least_s=0.02, runs=runs)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_time_is_linear_in_the_page(name: str) -> None:
+    pattern = PATTERNS[name]
+    once, twice = pattern(CHARS), pattern(2 * CHARS)
+    for runs in (2, 4, 8, 16):  # a ratio above the bound may be noise: look closer before believing it
+        ratio = spent_s(twice, runs) / spent_s(once, runs)
+        if ratio < RATIO_MAX:
+            return
+    pytest.fail(f"twice the page takes {ratio:.2f} times as long")
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_links_around_a_flood_are_found(name: str) -> None:
+    """Never silently zero links: what stands before the flood is found, and the count tells of what is left out."""
+    body = b"<title>t</title><a href=/first>x</a>" + PATTERNS[name](CHARS)
+    page = read_page(body, "https://a.test/", "text/html; charset=utf-8")
+    assert page.links[0].url == "https://a.test/first"
+    assert page.title == "t"
+    assert page.links_truncated or page.links_seen >= len(page.links)
