@@ -218,6 +218,23 @@ def test_a_lost_trial_does_not_block_for_ever(strategy: StrategyName) -> None:
     assert story.pace.block is None
 
 
+@pytest.mark.parametrize("answer", [None, LIMITED, BROKEN, CANCELLED], ids=["given back", "429", "500", "cancelled"])
+@every_strategy
+def test_a_trial_that_is_over_makes_room_for_the_next_while_others_are_still_under_way(
+    strategy: StrategyName, answer: Answer | None
+) -> None:
+    """What was sent before the block takes a slot, and no part of the budget of trials."""
+    story = Story(strategy, permit_timeout=600.0)
+    first, _ = story.burst(2)
+    story.settle(first, LIMITED)
+    trial = story.next()
+    if answer is None:
+        story.pace.cancel(trial)
+    else:
+        story.settle(trial, answer)
+    assert story.granted(max(story.now, story.pace.not_before)).probe
+
+
 @every_strategy
 def test_the_late_success_of_a_lost_trial_counts(strategy: StrategyName) -> None:
     story = Story(strategy, permit_timeout=60.0)
