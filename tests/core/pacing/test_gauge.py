@@ -58,7 +58,7 @@ def test_an_unknown_domain_is_asked_twice_a_second_at_first() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "answers"),
-    [(1.0, 4.0), (2.0, 4.0), (4.0, 8.0), (7.9, 15.8), (8.0, 32.0), (20.0, 80.0), (30.0, 240.0)],
+    [(1.0, 4.0), (2.0, 4.0), (4.0, 5.6), (7.9, 11.06), (8.0, 22.4), (20.0, 56.0), (30.0, 240.0)],
 )
 def test_before_the_first_limit_the_rate_doubles_in_a_few_seconds(rate: float, answers: float) -> None:
     """Each answer multiplies it; so many answers double it, and never fewer than four."""

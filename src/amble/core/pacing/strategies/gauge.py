@@ -113,7 +113,8 @@ class Gauge(Strategy):
         return max(pause_s, min(track.expected_block_s(now), LONGEST_PAUSE_S))
 
     def on_refused(self, block: Block, now: float) -> float:
-        factor = 2.0 if block.failed_probes < 3 else 2.5
+        # Trials cost refusals, waiting costs pages: a fast site is tried again sooner.
+        factor = 2.0 if block.failed_probes < 3 or block.rate > 15 else 2.5
         return min(factor * block.pause_s, LONGEST_PAUSE_S)
 
     def on_close(self, block: Block, probe: Permit, now: float) -> None:
@@ -167,7 +168,7 @@ class Gauge(Strategy):
         rate, track = 1.0 / self.delay_s, self._track
         if track is None:
             # Double every tau seconds, but never on fewer than four answers.
-            answers = rate * (2.0 if rate < 8 else 4.0 if rate < 30 else 8.0)
+            answers = rate * (1.4 if rate < 8 else 2.8 if rate < 30 else 8.0)
             self._set_rate(rate * 2.0 ** (1.0 / (answers if answers > 4 else 4.0)), "no limit met yet")
         else:
             grown = track.grown(rate, now)
