@@ -6,6 +6,10 @@
     ├── BadUrl             text that is no http(s) URL
     ├── BadHeader          a header that must not be sent
     ├── FetcherClosed      a fetcher was asked after it was closed
+    ├── StoreError         the store cannot be used, or not so
+    │   ├── StoreLocked    another process holds the file
+    │   ├── StoreDamaged   the file is not what it was written as
+    │   └── QueryRefused   SQL that is not one harmless SELECT
     ├── PermitError        a permit was used in a way it cannot be
     │   └── AlreadySettled a permit was settled twice
     └── Denied             a permit was asked for and will not be given
@@ -46,6 +50,22 @@ class BadHeader(AmbleError, ValueError):
 
 class FetcherClosed(AmbleError, RuntimeError):
     """A fetcher was asked after it was closed."""
+
+
+class StoreError(AmbleError):
+    """The store cannot be used, or not so."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds the file."""
+
+
+class StoreDamaged(StoreError):
+    """The file is not what it was written as."""
+
+
+class QueryRefused(StoreError):
+    """SQL that is not one harmless SELECT."""
 
 
 class PermitError(AmbleError, RuntimeError):

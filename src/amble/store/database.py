@@ -1,0 +1,176 @@
+"""How the file is opened: attached to an instance of our own, so that it can be let go and taken up again.
+
+A failed checkpoint (a full disk) invalidates a DuckDB database until it is detached and attached anew. The connection
+that holds the instance therefore never uses the file itself; every other connection finds it again under its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from amble.errors import QueryRefused, StoreDamaged, StoreError, StoreLocked
+
+# Read by DuckDB 1.5 too, and new enough to compress long text with ZSTD.
+STORAGE_VERSION = "v1.5.0"
+
+_NEVER = (
+    "1TB"  # checkpoints are made by the writer, between transactions: a failed one must not look like a failed commit
+)
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "checkpoint_threshold": _NEVER,
+    # Merging small row groups at a checkpoint reads and compresses the same pages again and again: 2 to 3 times the
+    # processor time per page, pauses of seconds and hundreds of MB. Without it the cost of a page does not grow.
+    "max_vacuum_tasks": "0",
+    "python_enable_replacements": False,  # a name in SQL is a table, never a Python variable
+}
+_HOLDER = re.compile(r"held in (?P<program>.+?) \(PID (?P<pid>\d+)\)")
+
+
+def quote(identifier: str) -> str:
+    """An identifier as SQL, whatever it holds."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def quote_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Database:
+    """One DuckDB database, to be read by many connections and written by one."""
+
+    def __init__(self, root: DuckDBPyConnection, name: str, path: Path | None, *, owned: bool) -> None:
+        self._root = root
+        self.name = name
+        self.path = path
+        self.owned = owned  # we opened it, so we may let go of it and take it up again
+        self.sealed = False
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], *, threads: int | None = None, memory_limit: str | None = None
+    ) -> Database:
+        """Open or make a file; `:memory:` for none."""
+        settings = dict(_SETTINGS)
+        if threads is not None:
+            settings["threads"] = threads
+        if memory_limit is not None:
+            settings["memory_limit"] = memory_limit
+        root = duckdb.connect(":memory:", config=settings)
+        if str(path) == ":memory:":
+            return cls(root, "memory", None, owned=True)
+        file = Path(path).absolute()
+        database = cls(root, file.stem if file.stem not in ("memory", "temp", "system") else "store", file, owned=True)
+        try:
+            database._attach()
+        except StoreError:
+            root.close()
+            raise
+        return database
+
+    @classmethod
+    def over(cls, connection: DuckDBPyConnection) -> Database:
+        """The database that somebody else's connection uses. Their settings stay as they are."""
+        row = connection.execute(
+            "SELECT database_name, path FROM duckdb_databases() WHERE database_name = current_database()"
+        ).fetchall()[0]
+        return cls(connection.cursor(), row[0], Path(row[1]) if row[1] else None, owned=False)
+
+    def connect(self) -> DuckDBPyConnection:
+        """A connection of one's own: one per thread, closed when done with."""
+        connection = self._root.cursor()
+        connection.execute(f"USE {quote(self.name)}")
+        return connection
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        connection = self.connect()
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def reattach(self) -> None:
+        """Let go of the file and take it up again; what was committed is read back from its log."""
+        if not self.owned or self.path is None:
+            raise StoreError(
+                f"the database {self.name} cannot be used any more",
+                hint="close every connection to it, free some disk space and open it again; nothing committed is lost",
+            )
+        if self._is_attached():
+            self._root.execute(f"DETACH {quote(self.name)}")
+        self._attach()
+
+    def wal_bytes(self) -> int:
+        """Length of the write-ahead log. Never opens a file: closing one would drop the lock DuckDB holds on it."""
+        if self.path is None:
+            return 0
+        try:
+            return os.stat(f"{self.path}.wal").st_size
+        except OSError:
+            return 0
+
+    def seal(self) -> None:
+        """From now on no SQL on this database touches other files, the network or the settings. Cannot be undone."""
+        self._root.execute("SET GLOBAL enable_external_access = false")
+        self._root.execute("SET GLOBAL lock_configuration = true")
+        self.sealed = True
+
+    def require_sealed(self) -> None:
+        if not self.sealed:
+            raise QueryRefused(
+                "SQL from outside may only run on a sealed store", hint="open the store with sealed=True to serve SQL"
+            )
+
+    def close(self) -> None:
+        """The last connection to go writes the log into the file."""
+        if self.owned and self.path is not None and self._is_attached():
+            with contextlib.suppress(duckdb.Error):  # invalidated, or the disk is full: the log keeps everything
+                self._root.execute(f"DETACH {quote(self.name)}")
+        self._root.close()
+
+    def _is_attached(self) -> bool:
+        found = self._root.execute(
+            "SELECT count(*) FROM duckdb_databases() WHERE database_name = $1", [self.name]
+        ).fetchall()
+        return bool(found[0][0])
+
+    def _attach(self) -> None:
+        assert self.path is not None
+        version = f"(STORAGE_VERSION '{STORAGE_VERSION}')" if not self.path.exists() else ""
+        try:
+            self._root.execute(f"ATTACH {quote_text(str(self.path))} AS {quote(self.name)} {version}")
+        except duckdb.Error as refused:
+            raise explain(refused, self.path) from None
+
+
+def explain(refused: duckdb.Error, path: Path) -> StoreError:
+    """Why a file cannot be opened, and what to do."""
+    text = str(refused)
+    if "Could not set lock" in text:
+        holder = _HOLDER.search(text)
+        who = f"process {holder['pid']} ({holder['program']})" if holder else "another process"
+        return StoreLocked(
+            f"{path} is in use by {who}",
+            hint="wait for it or stop it; a running crawl answers SQL itself, through its own page or connection",
+        )
+    if isinstance(refused, duckdb.ResourceInUseException):
+        return StoreLocked(f"{path} is already open in this process", hint="use the connection that has it open")
+    if "not a valid DuckDB database file" in text:
+        return StoreDamaged(f"{path} is not a DuckDB file", hint="give the crawl another file to write to")
+    if any(sign in text for sign in ("orrupt", "checksum", "Could not read enough bytes", "WAL")):
+        return StoreDamaged(
+            f"{path} is damaged: {text.splitlines()[0]}",
+            hint="keep a copy of it and of its .wal file, restore a backup, or crawl into a new file",
+        )
+    if "ersion number" in text or "newer version" in text:
+        return StoreError(f"{path} was written by another version of DuckDB", hint="upgrade the duckdb package")
+    return StoreError(
+        f"{path} cannot be opened: {text.splitlines()[0]}", hint="see that its folder exists and is ours to write"
+    )

@@ -1,0 +1,250 @@
+"""The embedded store: one DuckDB file behind the seam."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from amble.clock import Clock, SystemClock
+from amble.core.robots.verdict import RobotsRow
+from amble.errors import StoreError
+from amble.store import knowledge
+from amble.store.commit import Committer, compact, no_step
+from amble.store.database import Database
+from amble.store.migrate import migrate
+from amble.store.names import TableName
+from amble.store.query import ROWS_MAX, QueryResult, read_only_query
+from amble.store.rows import Numbers
+from amble.store.seam import (
+    Batch,
+    Counts,
+    DomainRow,
+    JobChange,
+    JobRow,
+    JobStatus,
+    KnownPage,
+    Lease,
+    LinkRow,
+    SitemapUrlRow,
+    StoreState,
+    TaskDone,
+    TaskRow,
+    TaskState,
+)
+from amble.store.seen import SeenSet
+from amble.store.tables import TargetTable
+from amble.store.tasks import Tasks
+from amble.store.writer import Writer, WriterLimits
+
+_REOPEN_AT_ONCE = 10_000
+
+
+class DuckDBStore:
+    """See `amble.store.seam.Store` for what each method promises."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        limits: WriterLimits | None = None,
+        on_state: Callable[[StoreState], None] = lambda state: None,
+        clock: Clock | None = None,
+        step: Callable[[str], None] = no_step,
+    ) -> None:
+        utc = (clock or SystemClock()).utc
+        self.database = database
+        with database.reading() as connection:
+            migrate(connection, step=step)
+            compact(connection)
+            numbers = _numbers(connection)
+            self._jobs = {job.id: job for job in knowledge.load_jobs(connection)}
+            # Nobody else can have the file open, so whatever ran there has stopped without saying so.
+            connection.execute("UPDATE amble.jobs SET status = 'paused' WHERE status = 'running'")
+        self._job_lock = threading.Lock()
+        self._targets: dict[TableName, TargetTable] = {}
+        self._tasks = Tasks(database)
+        self._committer = Committer(database, self._target_of, utc, step)
+        self._writer = Writer(
+            database, self._committer, numbers, self._tasks.committed, on_state, limits or WriterLimits()
+        )
+        atexit.register(self.close)  # a program that ends without closing loses nothing either
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        threads: int | None = None,
+        memory_limit: str | None = None,
+        sealed: bool = False,
+        limits: WriterLimits | None = None,
+        on_state: Callable[[StoreState], None] = lambda state: None,
+        step: Callable[[str], None] = no_step,
+    ) -> DuckDBStore:
+        """Open or make a file. `sealed`: SQL from outside may be run on it, and none may reach other files."""
+        database = Database.open(path, threads=threads, memory_limit=memory_limit)
+        try:
+            store = cls(database, limits=limits, on_state=on_state, step=step)
+        except duckdb.Error as refused:
+            database.close()
+            raise StoreError(
+                f"{path} cannot be used: {str(refused).splitlines()[0]}",
+                hint="see that the disk has room and can be written",
+            ) from refused
+        except BaseException:
+            database.close()
+            raise
+        if sealed:
+            database.seal()
+        return store
+
+    # -- jobs
+
+    def create_job(
+        self, target: str, settings: Mapping[str, object], seeds: Sequence[str], created_at: datetime
+    ) -> JobRow:
+        name = TableName.parse(target, self.database.name)
+        with self._job_lock:
+            self._open_target(name)
+            number = max(self._jobs, default=0) + 1
+            job = JobRow(number, JobStatus.QUEUED, settings, tuple(seeds), str(name), created_at)
+            self._jobs[number] = job
+        self._tasks.begin(number)
+        self._writer.submit(Batch(jobs=[job]), urgent=True).result()
+        return job
+
+    def set_job_state(self, change: JobChange) -> Future[None]:
+        return self._writer.submit(Batch(jobs=[change]), urgent=True)
+
+    def jobs(self) -> list[JobRow]:
+        with self.database.reading() as connection:
+            return knowledge.load_jobs(connection)
+
+    def resume(self, job_id: int) -> Counts:
+        self._target_of(job_id)
+        self.flush().result()
+        with self.database.reading() as connection:
+            deferred = connection.execute(
+                "SELECT url, attempts, error_type FROM amble.tasks WHERE job_id = $1 AND state = 'deferred'", [job_id]
+            )
+            while rows := deferred.fetchmany(_REOPEN_AT_ONCE):
+                again = [TaskDone(job_id, url, TaskState.WAITING, tries, error) for url, tries, error in rows]
+                self.submit(Batch(done=again), urgent=True).result()
+        self._tasks.forget(job_id)
+        return self._tasks.counts(job_id)
+
+    # -- tasks
+
+    def claim(
+        self, job_id: int, n: int, *, per_domain: int | None = None, domains: Collection[str] | None = None
+    ) -> list[TaskRow]:
+        return self._tasks.claim(job_id, n, per_domain, domains)
+
+    def waiting(self, job_id: int) -> dict[str, int]:
+        return self._tasks.waiting(job_id)
+
+    def counts(self, job_id: int) -> Counts:
+        return self._tasks.counts(job_id)
+
+    def seen(self, job_id: int) -> SeenSet:
+        return self._tasks.seen(job_id)
+
+    # -- writing
+
+    def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:
+        return self._writer.submit(batch, urgent=urgent)
+
+    def flush(self) -> Future[None]:
+        return self._writer.flush()
+
+    @property
+    def has_room(self) -> bool:
+        return self._writer.has_room
+
+    def room(self) -> Future[None]:
+        return self._writer.room()
+
+    @property
+    def state(self) -> StoreState:
+        return self._writer.state
+
+    def heartbeat(self) -> Lease:
+        return Lease()
+
+    def close(self) -> None:
+        """Write what is held, then let go of the file. What is still to visit waits for a resumption."""
+        atexit.unregister(self.close)
+        self._writer.close()
+        self._committer.close()
+        self.database.close()
+
+    def __enter__(self) -> DuckDBStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- knowledge
+
+    def load_domains(self, keys: Iterable[str] | None = None) -> list[DomainRow]:
+        with self.database.reading() as connection:
+            return knowledge.load_domains(connection, keys)
+
+    def load_robots(self, origins: Iterable[str] | None = None) -> list[RobotsRow]:
+        with self.database.reading() as connection:
+            return knowledge.load_robots(connection, origins)
+
+    def load_sitemap_urls(self, sitemap: str) -> list[SitemapUrlRow]:
+        with self.database.reading() as connection:
+            return knowledge.load_sitemap_urls(connection, sitemap)
+
+    def known_pages(self, job_id: int, urls: Sequence[str]) -> dict[str, KnownPage]:
+        with self.database.reading() as connection:
+            return knowledge.known_pages(connection, self._target_of(job_id), urls)
+
+    def links_of(self, urls: Sequence[str]) -> dict[str, list[LinkRow]]:
+        with self.database.reading() as connection:
+            return knowledge.links_of(connection, urls)
+
+    # -- reading by others
+
+    def cursor(self) -> DuckDBPyConnection:
+        """A connection for a reader of this process: one per thread, closed when done with."""
+        return self.database.connect()
+
+    def read_only_query(self, sql: str, timeout_s: float, rows_max: int = ROWS_MAX) -> QueryResult:
+        """One SELECT of somebody we do not know; only on a sealed store."""
+        return read_only_query(self.database, sql, timeout_s, rows_max)
+
+    # -- inside
+
+    def _target_of(self, job_id: int) -> TargetTable:
+        job = self._jobs.get(job_id)
+        if job is None:
+            raise StoreError(f"there is no job {job_id}", hint="list the jobs of this file")
+        return self._open_target(TableName.parse(job.target, self.database.name))
+
+    def _open_target(self, name: TableName) -> TargetTable:
+        target = self._targets.get(name)
+        if target is None:
+            with self.database.reading() as connection:
+                target = self._targets[name] = TargetTable.open(connection, name)
+        return target
+
+
+def _numbers(connection: DuckDBPyConnection) -> Numbers:
+    """Where counting goes on."""
+    highest = connection.execute(
+        "SELECT (SELECT max(bundle) FROM amble.found), (SELECT max(commit_no) FROM amble.commits), greatest("
+        "(SELECT max(seq) FROM amble.settled), (SELECT max(seq) FROM amble.domain_log), "
+        "(SELECT max(seq) FROM amble.robots_log), (SELECT max(seq) FROM amble.link_lines))"
+    ).fetchall()[0]
+    bundle, commit, seq = ((number or 0) + 1 for number in highest)
+    return Numbers(bundle=bundle, commit=commit, seq=seq)

@@ -1,0 +1,92 @@
+"""What earlier runs learned, read back: domains, robots.txt, sitemaps, pages and their links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from json import loads
+from typing import Any, NamedTuple, TypeVar
+
+from duckdb import DuckDBPyConnection
+
+from amble.core.robots.verdict import RobotsRow
+from amble.store import storable
+from amble.store.seam import DomainRow, JobRow, JobStatus, KnownPage, LinkRow, SitemapUrlRow
+from amble.store.tables import TargetTable
+
+_DOMAIN = ", ".join(DomainRow._fields)
+_ROBOTS = ", ".join(RobotsRow._fields)
+_SITEMAP = ", ".join(SitemapUrlRow._fields)
+_JOB = ", ".join(JobRow._fields)
+Row = TypeVar("Row", bound=NamedTuple)
+
+
+def load_jobs(connection: DuckDBPyConnection) -> list[JobRow]:
+    return [
+        _row(JobRow, row, status=JobStatus, settings=loads, seeds=lambda text: tuple(loads(text)), counters=loads)
+        for row in connection.execute(f"SELECT {_JOB} FROM amble.jobs ORDER BY id").fetchall()
+    ]
+
+
+def load_domains(connection: DuckDBPyConnection, keys: Iterable[str] | None) -> list[DomainRow]:
+    rows = _select(connection, f"SELECT {_DOMAIN} FROM amble.domains", "domain", keys)
+    return [_row(DomainRow, row, numbers=loads) for row in rows]
+
+
+def load_robots(connection: DuckDBPyConnection, origins: Iterable[str] | None) -> list[RobotsRow]:
+    return [
+        _row(RobotsRow, row) for row in _select(connection, f"SELECT {_ROBOTS} FROM amble.robots", "origin", origins)
+    ]
+
+
+def load_sitemap_urls(connection: DuckDBPyConnection, sitemap: str) -> list[SitemapUrlRow]:
+    """What the latest reading of a sitemap listed."""
+    rows = connection.execute(
+        f"SELECT {_SITEMAP} FROM amble.sitemap_urls WHERE sitemap = $1 "
+        "AND fetched_at = (SELECT max(fetched_at) FROM amble.sitemap_urls WHERE sitemap = $1)",
+        [sitemap],
+    ).fetchall()
+    return [_row(SitemapUrlRow, row) for row in rows]
+
+
+def known_pages(connection: DuckDBPyConnection, target: TargetTable, urls: Sequence[str]) -> dict[str, KnownPage]:
+    time = "crawl_time AT TIME ZONE 'UTC'" if target.zoned else "crawl_time"
+    columns = f"http_status, {time}, error_type, etag, last_modified, content_hash"
+    return {
+        url: KnownPage(url, status, storable.aware(time), error_type, etag, last_modified, content_hash)
+        for _, url, status, time, error_type, etag, last_modified, content_hash in target.locate(
+            connection, urls, columns
+        )
+    }
+
+
+def links_of(connection: DuckDBPyConnection, urls: Sequence[str]) -> dict[str, list[LinkRow]]:
+    """The links of pages as they were when last read. One look through the table, so ask for many pages at once."""
+    rows = connection.execute(
+        "SELECT from_url, arg_max(job_id, seq), arg_max(lines, seq) FROM amble.link_lines "
+        "WHERE from_url IN (SELECT unnest($1::VARCHAR[])) GROUP BY from_url",
+        [list(urls)],
+    ).fetchall()
+    return {url: [_link(job_id, url, line) for line in lines.split("\n")] for url, job_id, lines in rows}
+
+
+def _link(job_id: int, from_url: str, line: str) -> LinkRow:
+    to_url, rel, anchor = (line + "\t\t").split("\t")[:3]
+    return LinkRow(job_id, from_url, to_url, rel or None, anchor or None)
+
+
+def _select(connection: DuckDBPyConnection, sql: str, column: str, keys: Iterable[str] | None) -> list[tuple[Any, ...]]:
+    if keys is None:
+        return connection.execute(sql).fetchall()
+    return connection.execute(f"{sql} WHERE {column} IN (SELECT unnest($1::VARCHAR[]))", [list(keys)]).fetchall()
+
+
+def _row(kind: Callable[..., Row], row: tuple[Any, ...], **read: Callable[[Any], Any]) -> Row:
+    """A row of a table as its type: times get their zone, and fields named in `read` are read from text."""
+    fields = kind._fields  # type: ignore[attr-defined]
+    return kind(
+        *(
+            read[name](value) if name in read else storable.aware(value) if isinstance(value, datetime) else value
+            for name, value in zip(fields, row, strict=True)
+        )
+    )
