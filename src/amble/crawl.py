@@ -100,6 +100,10 @@ class Crawl:
 
     async def _visit(self, ready: Ready) -> None:
         result = await self.fetcher.fetch(self._request(ready))
+        if result.peer_ip is not None:
+            frontier = self.plan.frontier
+            lane = frontier.lanes[frontier.key_of(ready.visit.url)]
+            frontier.share(lane, result.peer_ip, self.clock.monotonic())
         page = self._read(ready.visit, result)
         utc = self.clock.utc()
         changes = self.plan.settle(ready, result, page, self.clock.monotonic(), utc)

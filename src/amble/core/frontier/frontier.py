@@ -41,9 +41,11 @@ class Frontier:
     ) -> None:
         self.settings = settings
         self.registry = registry
+        self._neighbours: dict[str, list[Lane]] = {}  # lanes that wait for a slot of an address they share
         self.book = book
         self.key_of = key_of
         self.lanes: dict[str, Lane] = {}
+        registry.waited_for = self.lanes  # a pace that a lane holds is not forgotten
         self.accepted = self.final = self.deferred = 0
         self.under_way = 0  # requests; robots.txt and sitemaps included
         self.pages_under_way = 0
@@ -105,6 +107,8 @@ class Frontier:
         if isinstance(got, Ready):
             self.schedule(lane, now)
             return got
+        if got is not None and lane.pace.shared is not None:
+            self._neighbours.setdefault(lane.pace.shared.domain, []).append(lane)
         self.schedule(lane, now, not_before=got)
         return None
 
@@ -216,6 +220,17 @@ class Frontier:
         else:
             self.final += 1
         changes.finals.append(final)
+
+    def share(self, lane: Lane, address: str, now: float) -> None:
+        """A domain was found at this address, whose budget it keeps to from now on, where the settings give it one."""
+        self.registry.share(lane.pace, address, now)
+
+    def look_again(self, lane: Lane, now: float) -> None:
+        """Something was settled here: its own next visit may be due, and those of whoever shares its address."""
+        self.schedule(lane, now)
+        if lane.pace.shared is not None:
+            for neighbour in self._neighbours.pop(lane.pace.shared.domain, ()):
+                self.schedule(neighbour, now)
 
     def landed(self, visit: Visit, lane: Lane) -> None:
         self._count(visit, lane, -1)

@@ -101,7 +101,7 @@ class CrawlPlan:
             self._redirect(visit, fetched, now, utc, changes)
         else:
             self._finish(visit, lane, fetched, failure, page, now, utc, changes)
-        frontier.schedule(lane, now)
+        frontier.look_again(lane, now)
         return changes
 
     def _watch(self, lane: Lane, failure: Failure | None, changes: Changes) -> None:
@@ -134,7 +134,7 @@ class CrawlPlan:
             frontier.lose_sitemap(visit, Failure.CANCELLED, now, utc)
         else:
             frontier.close_task(Final(visit, *STOPPED), changes)
-        frontier.schedule(lane, now)
+        frontier.look_again(lane, now)
         return changes
 
     # -- robots.txt and sitemaps
