@@ -63,4 +63,6 @@ _VOIDS_MAX = 1000
 
 def squeeze(text: str, chars_max: int) -> str:
     """Text on one line, white space collapsed, at most so many characters."""
-    return " ".join(text[: 4 * chars_max].split())[:chars_max].rstrip()
+    if len(text) > chars_max:
+        return " ".join(text[: 4 * chars_max].split())[:chars_max].rstrip()
+    return " ".join(text.split())

@@ -32,17 +32,17 @@ def read_tree(text: str, anchors_max: int) -> Markup:
             if markup.title is None and not _is_foreign(node):
                 markup.title = squeeze(node.text_lexbor(), TITLE_CHARS_MAX)
             continue
-        attributes = {key: value or "" for key, value in node.attributes.items()}
+        attributes = node.attributes
         if name not in _ANCHORS:
-            markup.add_void(name or "", attributes)
+            markup.add_void(name or "", {key: value or "" for key, value in attributes.items()})
             continue
         said = ""
         if chars_left > 0 and not markup.is_full and (deep_reads > 0 or not _holds(node, following)):
             said = node.text_lexbor()
             deep_reads -= 1
             chars_left -= len(said)
-        href = attributes.get("href") or attributes.get("xlink:href", "")  # the latter on links within drawings
-        markup.add_anchor(href, attributes.get("rel", ""), squeeze(said, ANCHOR_CHARS_MAX))
+        href = attributes.get("href") or attributes.get("xlink:href") or ""  # the latter on links within drawings
+        markup.add_anchor(href, attributes.get("rel") or "", squeeze(said, ANCHOR_CHARS_MAX))
     if tree.root is not None:
         markup.lang = tree.root.attributes.get("lang")
     return markup
