@@ -30,7 +30,7 @@ class Collector:
         self._base = Base.at(_gated(url))
         self._entry_count_max = limits.entry_count_max
         self._seen: set[str] = set()
-        self._offered = 0
+        self._offers_left = limits.entry_count_max * _OFFERED_PER_ENTRY
         self._batch: list[SitemapEntry] = []
         self._origin = self._base.origin
         self._own_host = _own_host(self._base.url)
@@ -44,8 +44,8 @@ class Collector:
         self, loc: str | None, lastmod: str | None = None, changefreq: str | None = None, priority: str | None = None
     ) -> None:
         """Take one entry. Only its location can cost it its place; any other bad field is just left out [B13]."""
-        self._offered += 1
-        if self._offered > self._entry_count_max * _OFFERED_PER_ENTRY:
+        self._offers_left -= 1
+        if self._offers_left < 0:
             raise Full
         if not loc:
             self.dropped[Drop.NO_URL] += 1

@@ -35,8 +35,8 @@ class Elements:
         self._roles: dict[str, str] = {}  # by the name as written
         self._depth = 0
         self._entry_depth = 0  # 0: outside any entry
-        self._field: str | None = None
-        self._field_depth = 0
+        self._field = ""
+        self._field_depth = 0  # 0: outside any field
         self._fields: dict[str, str] = {}
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -45,7 +45,7 @@ class Elements:
         if depth > DEPTH_MAX:
             self._verdict.broken = f"xml: elements nested deeper than {DEPTH_MAX}"
             raise Stop
-        if self._field is not None:
+        if self._field_depth:
             return  # a tag inside a field, as in <loc><url>...</url></loc>: its text belongs to the field
         role = self._roles.get(name) or self._role_of(name)
         if role is _ENTRY:
@@ -63,14 +63,14 @@ class Elements:
 
     def end(self, _name: str) -> None:
         """An element closes."""
-        if self._field is not None:
-            if self._depth == self._field_depth:
-                self._keep_field()
-        elif self._depth == self._entry_depth:
+        depth = self._depth
+        self._depth = depth - 1
+        if depth == self._field_depth:
+            self._keep_field()
+        elif depth == self._entry_depth:
             self._finish_entry()
-        else:
+        elif not self._field_depth:
             self.text.clear()  # what other elements say is nobody's address
-        self._depth -= 1
 
     def refuse_doctype(self, name: str, *_ids: object) -> None:
         """A document type opens: it may define entities, so it is not read [A18]."""
@@ -79,7 +79,7 @@ class Elements:
 
     def salvage(self, *, field_is_whole: bool) -> None:
         """The document ends too early: the entry under way counts if its location is whole [B15]."""
-        if field_is_whole and self._field is not None:
+        if field_is_whole and self._field_depth:
             self._keep_field()
         if "loc" in self._fields:
             self._finish_entry()
@@ -133,10 +133,11 @@ class Elements:
             self._fields["loc"] = text
 
     def _keep_field(self) -> None:
-        field, self._field = self._field, None
+        self._field_depth = 0
         value = "".join(self.text).strip()
-        if not value or field is None:
+        if not value:
             return
+        field = self._field
         if field not in self._fields:
             self._fields[field] = value
         elif field == "loc" and self._verdict.kind in (SitemapKind.URLSET, SitemapKind.INDEX):
@@ -147,17 +148,16 @@ class Elements:
         """Offer the entry under way, if there is one."""
         if not self._entry_depth:
             return
-        if self._field is None and not self._fields:
+        if not self._fields and not self._field_depth:
             self._keep_bare_url()
-        self._field = None
-        self._entry_depth = 0
+        self._field_depth = self._entry_depth = 0
         self._offer()
 
     def _offer(self) -> None:
         fields, self._fields = self._fields, {}
         get = fields.get
         loc = get("loc")
-        if not loc and _WHOLE_URL.match(guid := get("guid", "")):
+        if loc is None and _WHOLE_URL.match(guid := get("guid", "")):
             loc = guid  # RSS: a guid that is an address serves where the link is missing
         self._collector.add(loc, get("lastmod") or get("published"), get("changefreq"), get("priority"))
 
