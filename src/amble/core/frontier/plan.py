@@ -13,26 +13,22 @@ from typing import Protocol
 
 from amble.core.answer import Answer, read_answer
 from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Ready, State, WaitUntil
+from amble.core.frontier.discovery import Discovery
 from amble.core.frontier.frontier import STOPPED, Frontier
 from amble.core.frontier.lane import Lane, Over
+from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import FoundBy, Kind, Visit
-from amble.core.headers import Headers
 from amble.core.outcome import LESSONS, Failure, Outcome, failure_of_status
 from amble.core.pacing.backoff import retry_at
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import BlockOpened
 from amble.core.page.page import Page
-from amble.core.robots.policy import RobotsAnswer
 from amble.core.scope import OutOfScope, Scope
 from amble.core.seeds import Seed
 from amble.core.sitemap.document import SitemapEntry
-from amble.core.sitemap.read import read_sitemap
-from amble.core.sitemap.walk import SitemapWalk
-from amble.core.urls import Refusal, domain_of, normalize, origin_of
+from amble.core.urls import Refusal, domain_of, origin_of
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-FAULT_WAIT_S = 5.0  # after a fault of our own, before a robots.txt is asked for again
 ONCE_MORE_WAIT_S = 10.0  # names are looked up anew by then
 _NOINDEX = {"keep": Keeps.ALL, "drop_body": Keeps.ROW, "drop_row": Keeps.NOTHING}
 
@@ -53,7 +49,7 @@ class CrawlPlan:
         self.scope = scope
         self._seen = seen
         self._random = random
-        self._to_discover: set[str] = set()  # origins whose sitemaps are looked for once their robots.txt is known
+        self._discovery = Discovery(settings, frontier)
 
     # -- in
 
@@ -62,7 +58,7 @@ class CrawlPlan:
         for seed in seeds:
             discover = seed.names_site if self.settings.discover is None else self.settings.discover
             if discover:
-                self._discover(seed.url, now, utc)
+                self._discovery.discover(seed.url, now, utc)
             self._accept(Visit(seed.url, task=seed.url), now, utc, changes)
         return changes
 
@@ -92,11 +88,12 @@ class CrawlPlan:
             failure = Failure.BLOCKED_BY_BOT_PROTECTION
         self._watch(lane, failure, changes)
         if visit.kind is Kind.ROBOTS:
-            self._robots(visit, fetched, answer, now, utc, changes)
+            self._discovery.robots(visit, fetched, answer, now, utc, changes)
         elif failure is not None and self._retries(visit, failure, fetched):
             self._again(visit, lane, failure, fetched, now)
         elif visit.kind is Kind.SITEMAP:
-            self._sitemap(visit, fetched, failure, now, utc, changes)
+            for entry in self._discovery.sitemap(visit, fetched, failure, now, utc):
+                self._take_entry(entry, visit, now, utc, changes)
         elif fetched.status in REDIRECTS and fetched.failure is None:
             self._redirect(visit, fetched, now, utc, changes)
         else:
@@ -137,88 +134,7 @@ class CrawlPlan:
         frontier.look_again(lane, now)
         return changes
 
-    # -- robots.txt and sitemaps
-
-    def _robots(
-        self, visit: Visit, fetched: Fetched, answer: Answer, now: float, utc: datetime, changes: Changes
-    ) -> None:
-        frontier, book, origin = self.frontier, self.frontier.book, visit.task
-        if fetched.proxy_fault or fetched.local_fault:
-            book.forget_ask(origin)  # says nothing about the site, and so counts for nothing
-            frontier.lane(origin, now, utc).rest_until = now + FAULT_WAIT_S
-            frontier.release(origin, now, utc)
-            return
-        if fetched.failure is Failure.ADDRESS_FORBIDDEN and not visit.trail:
-            self._forbid(origin, fetched.detail, now, utc, changes)
-            return
-        if fetched.status in REDIRECTS and fetched.failure is None:
-            ask = book.redirected(origin, _location(fetched.headers), now)
-            if ask is not None:
-                hop = visit.redirected_to(ask.url, domain_of(visit.url))
-                frontier.add(hop._replace(etag=ask.etag, last_modified=ask.last_modified), now, utc)
-                return
-        else:
-            book.learn(
-                origin,
-                RobotsAnswer(
-                    status=fetched.status,
-                    failure=fetched.failure,
-                    body=fetched.body,
-                    etag=fetched.headers.get("etag"),
-                    last_modified=fetched.headers.get("last-modified"),
-                    retry_after_s=answer.retry_after_s,
-                    fetched_at=utc,
-                ),
-                now,
-            )
-        self._walk(origin, now, utc)
-        frontier.release(origin, now, utc)
-
-    def _forbid(self, origin: str, detail: str, now: float, utc: datetime, changes: Changes) -> None:
-        """Not even its robots.txt may be asked for, and that will not change: every URL there ends [D4]."""
-        frontier = self.frontier
-        frontier.book.forget_ask(origin)
-        gone = frontier.lane(origin, now, utc).drain(
-            lambda visit: visit.kind is not Kind.ROBOTS and origin_of(visit.url) == origin
-        )
-        frontier.end_visits(gone, Over(State.SKIPPED, Failure.ADDRESS_FORBIDDEN, detail), now, utc, changes)
-        frontier.release(origin, now, utc)
-
-    def _discover(self, url: str, now: float, utc: datetime) -> None:
-        """Look for the sitemaps of a site, once; which ones to look for is known when its robots.txt is."""
-        origin = origin_of(url)
-        if self.frontier.walk_of(origin, now, utc) is None:
-            self._to_discover.add(origin)
-            self._walk(origin, now, utc)
-
-    def _walk(self, origin: str, now: float, utc: datetime) -> None:
-        book = self.frontier.book
-        standing = book.standing(origin)
-        known = not book.settings.respect_robots_txt or (standing is not None and standing.policy is not None)
-        if known and origin in self._to_discover:
-            self._to_discover.discard(origin)
-            self.frontier.lane(origin, now, utc).walks[origin] = SitemapWalk(origin, book.sitemaps(origin))
-            self.frontier.walk_on(origin, now, utc)
-
-    def _sitemap(
-        self, visit: Visit, fetched: Fetched, failure: Failure | None, now: float, utc: datetime, changes: Changes
-    ) -> None:
-        walk = self.frontier.walk_of(visit.task, now, utc)
-        assert walk is not None
-        first = visit.first_url
-        if fetched.status in REDIRECTS and fetched.failure is None:
-            target = _target(visit, fetched.headers)
-            if isinstance(target, Refusal) or len(visit.trail) >= self.settings.max_redirects:
-                walk.failed(first, "redirect")
-            elif walk.redirected(first, target):
-                self.frontier.add(visit.redirected_to(target, domain_of(visit.url)), now, utc)
-                return
-        elif failure is not None or fetched.body is None:
-            walk.failed(first, str(failure or "no body"))
-        else:
-            for entry in walk.settle(first, read_sitemap(fetched.body, visit.url)):
-                self._take_entry(entry, visit, now, utc, changes)
-        self.frontier.walk_on(visit.task, now, utc)
+    # -- sitemaps
 
     def _take_entry(self, entry: SitemapEntry, visit: Visit, now: float, utc: datetime, changes: Changes) -> None:
         reason = self.scope.judge(entry.url)
@@ -236,9 +152,10 @@ class CrawlPlan:
 
     def _redirect(self, visit: Visit, fetched: Fetched, now: float, utc: datetime, changes: Changes) -> None:
         """Every hop is a new request: through the gate, the scope, and then robots.txt and pace of its own host."""
-        target = _target(visit, fetched.headers)
+        target = target_of(visit, fetched.headers)
         if isinstance(target, Refusal):
-            failure = Failure.OUT_OF_SCOPE if "location" in fetched.headers else Failure.NETWORK_PROTOCOL_ERROR
+            nowhere = location_of(fetched.headers) is None
+            failure = Failure.NETWORK_PROTOCOL_ERROR if nowhere else Failure.OUT_OF_SCOPE
             self._close(visit, State.FAILED, failure, f"redirect: {target.why}", fetched, None, changes)
         elif len(visit.trail) >= self.settings.max_redirects or target in visit.trail or target == visit.url:
             self._close(visit, State.FAILED, Failure.TOO_MANY_REDIRECTS, target, fetched, None, changes)
@@ -269,7 +186,7 @@ class CrawlPlan:
         """A site typed as example.com often lives at www.example.com: then that is where its sitemaps are."""
         walk = self.frontier.walk_of(origin_of(visit.url), now, utc)
         if visit.found_by is FoundBy.SEED and walk is not None and not walk.found:
-            self._discover(target, now, utc)
+            self._discovery.discover(target, now, utc)
 
     def _retries(self, visit: Visit, failure: Failure, fetched: Fetched) -> bool:
         wanted = LESSONS[failure].retried or fetched.status in self.settings.retry_statuses
@@ -368,17 +285,6 @@ def _answer(fetched: Fetched, utc: datetime) -> Answer:
     return read_answer(
         status=fetched.status, headers=tuple(fetched.headers), failure=fetched.failure, elapsed_s=elapsed_s, utc=utc
     )
-
-
-def _location(headers: Headers) -> str | None:
-    """Where a redirect leads; None where it does not say, or says two things at once, as browsers have it [D2]."""
-    named = set(headers.get_all("location"))
-    return named.pop() if len(named) == 1 else None
-
-
-def _target(visit: Visit, headers: Headers) -> str | Refusal:
-    location = _location(headers)
-    return normalize(location, visit.url) if location else Refusal.NOT_A_URL
 
 
 def _lasts(failure: Failure, fetched: Fetched) -> bool:

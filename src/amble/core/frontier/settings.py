@@ -36,6 +36,8 @@ class VisitSettings(CheckedModel):
     noindex: Literal["drop_body", "keep", "drop_row"] = Field(
         default="drop_body", description="what is kept of a page that asks not to be indexed"
     )
+    store_body: bool = Field(default=True, description="keep the text of pages, not only what is read from it")
+    log_skipped: bool = Field(default=True, description="URLs that robots.txt or the scope refuses get a row as well")
     accept_content_types: Names = Field(default=(), description="only these types, such as text/*; none: all")
     reject_content_types: Names = Field(default=(), description="never these types; judged after the accepted ones")
     retry_statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = Field(

@@ -1,0 +1,112 @@
+"""What is visited for the sake of a site before its pages: its robots.txt, and its sitemaps if it has any. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from amble.core.answer import Answer
+from amble.core.frontier.changes import Changes, Fetched, State
+from amble.core.frontier.frontier import Frontier
+from amble.core.frontier.lane import Over
+from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
+from amble.core.frontier.settings import VisitSettings
+from amble.core.frontier.visit import Kind, Visit
+from amble.core.outcome import Failure
+from amble.core.robots.policy import RobotsAnswer
+from amble.core.sitemap.document import SitemapEntry
+from amble.core.sitemap.read import read_sitemap
+from amble.core.sitemap.walk import SitemapWalk
+from amble.core.urls import Refusal, domain_of, origin_of
+
+FAULT_WAIT_S = 5.0  # after a fault of our own, before a robots.txt is asked for again
+
+
+class Discovery:
+    """What one crawl finds out about its sites. Both kinds of visit wait for the pace of the host they lie at."""
+
+    def __init__(self, settings: VisitSettings, frontier: Frontier) -> None:
+        self.settings = settings
+        self.frontier = frontier
+        self._to_discover: set[str] = set()  # origins whose sitemaps are looked for once their robots.txt is known
+
+    def discover(self, url: str, now: float, utc: datetime) -> None:
+        """Look for the sitemaps of a site, once; which ones to look for is known when its robots.txt is."""
+        origin = origin_of(url)
+        if self.frontier.walk_of(origin, now, utc) is None:
+            self._to_discover.add(origin)
+            self._walk(origin, now, utc)
+
+    def _walk(self, origin: str, now: float, utc: datetime) -> None:
+        book = self.frontier.book
+        standing = book.standing(origin)
+        known = not book.settings.respect_robots_txt or (standing is not None and standing.policy is not None)
+        if known and origin in self._to_discover:
+            self._to_discover.discard(origin)
+            self.frontier.lane(origin, now, utc).walks[origin] = SitemapWalk(origin, book.sitemaps(origin))
+            self.frontier.walk_on(origin, now, utc)
+
+    def robots(
+        self, visit: Visit, fetched: Fetched, answer: Answer, now: float, utc: datetime, changes: Changes
+    ) -> None:
+        """Take in the answer for a robots.txt, or for what it was redirected to."""
+        frontier, book, origin = self.frontier, self.frontier.book, visit.task
+        if fetched.proxy_fault or fetched.local_fault:
+            book.forget_ask(origin)  # says nothing about the site, and so counts for nothing
+            frontier.lane(origin, now, utc).rest_until = now + FAULT_WAIT_S
+            frontier.release(origin, now, utc)
+            return
+        if fetched.failure is Failure.ADDRESS_FORBIDDEN and not visit.trail:
+            self._forbid(origin, fetched.detail, now, utc, changes)
+            return
+        if fetched.status in REDIRECTS and fetched.failure is None:
+            ask = book.redirected(origin, location_of(fetched.headers), now)
+            if ask is not None:
+                hop = visit.redirected_to(ask.url, domain_of(visit.url))
+                frontier.add(hop._replace(etag=ask.etag, last_modified=ask.last_modified), now, utc)
+                return
+        else:
+            book.learn(
+                origin,
+                RobotsAnswer(
+                    status=fetched.status,
+                    failure=fetched.failure,
+                    body=fetched.body,
+                    etag=fetched.headers.get("etag"),
+                    last_modified=fetched.headers.get("last-modified"),
+                    retry_after_s=answer.retry_after_s,
+                    fetched_at=utc,
+                ),
+                now,
+            )
+        self._walk(origin, now, utc)
+        frontier.release(origin, now, utc)
+
+    def _forbid(self, origin: str, detail: str, now: float, utc: datetime, changes: Changes) -> None:
+        """Not even its robots.txt may be asked for, and that will not change: every URL there ends [D4]."""
+        frontier = self.frontier
+        frontier.book.forget_ask(origin)
+        gone = frontier.lane(origin, now, utc).drain(
+            lambda visit: visit.kind is not Kind.ROBOTS and origin_of(visit.url) == origin
+        )
+        frontier.end_visits(gone, Over(State.SKIPPED, Failure.ADDRESS_FORBIDDEN, detail), now, utc, changes)
+        frontier.release(origin, now, utc)
+
+    def sitemap(
+        self, visit: Visit, fetched: Fetched, failure: Failure | None, now: float, utc: datetime
+    ) -> list[SitemapEntry]:
+        """Take in the answer for a sitemap. Returns what it lists of its own site."""
+        walk = self.frontier.walk_of(visit.task, now, utc)
+        assert walk is not None
+        first, entries = visit.first_url, []
+        if fetched.status in REDIRECTS and fetched.failure is None:
+            target = target_of(visit, fetched.headers)
+            if isinstance(target, Refusal) or len(visit.trail) >= self.settings.max_redirects:
+                walk.failed(first, "redirect")
+            elif walk.redirected(first, target):
+                self.frontier.add(visit.redirected_to(target, domain_of(visit.url)), now, utc)
+        elif failure is not None or fetched.body is None:
+            walk.failed(first, str(failure or "no body"))
+        else:
+            entries = walk.settle(first, read_sitemap(fetched.body, visit.url))
+        self.frontier.walk_on(visit.task, now, utc)
+        return entries
