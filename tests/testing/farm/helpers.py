@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.client import HTTPConnection
 from typing import NamedTuple
 
@@ -84,15 +85,38 @@ def read_until_closed(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait for what the farm's thread brings about."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
 def settled(farm: Farm, count: int) -> list[Entry]:
     """The log, once so many requests have ended."""
-    deadline = time.monotonic() + 10
-    while True:
-        log = farm.log()
-        if sum(entry.ended is not None for entry in log) >= count:
-            return log
-        assert time.monotonic() < deadline, f"still {log}"
-        time.sleep(0.002)
+    eventually(lambda: sum(entry.ended is not None for entry in farm.log()) >= count)
+    return farm.log()
+
+
+class Busy:
+    """Holds a farm's loop up, as a machine with other work would."""
+
+    def __init__(self, farm: Farm) -> None:
+        self._held, self._free = threading.Event(), threading.Event()
+        assert farm._loop is not None
+        farm._loop.call_soon_threadsafe(self._hold)
+        assert self._held.wait(10)
+
+    def _hold(self) -> None:
+        self._held.set()
+        assert self._free.wait(10)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc: object) -> None:
+        self._free.set()
 
 
 def entry(

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 
 import pytest
 
-from amble.testing.farm import Farm, Site
+from amble.testing.farm import Site
 from amble.testing.farm.limits import bucket, refusing
 
 from .conftest import Start
-from .helpers import raw, send, settled
+from .helpers import Busy, raw, send, settled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux dates what it receives")
-
-
-class Busy:
-    """Holds a farm's loop up, as a machine with other work would."""
-
-    def __init__(self, farm: Farm) -> None:
-        self._held, self._free = threading.Event(), threading.Event()
-        assert farm._loop is not None
-        farm._loop.call_soon_threadsafe(self._hold)
-        assert self._held.wait(10)
-
-    def _hold(self) -> None:
-        self._held.set()
-        assert self._free.wait(10)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exc: object) -> None:
-        self._free.set()
 
 
 def test_requests_read_together_keep_the_time_between_them(start: Start) -> None:

@@ -13,9 +13,9 @@ from amble.testing.farm.limits import bucket, penalty_box, refusing
 from amble.testing.farm.outages import Outage
 
 from .conftest import Start
-from .helpers import Client, raw, settled
+from .helpers import Busy, Client, raw, settled
 
-DELAY_S = 0.1
+DELAY_S = 0.2
 PATHS = list(Pages(4).paths())
 
 
@@ -37,7 +37,6 @@ def hasty(client: Client) -> None:
     client.get("a.test", "/robots.txt")
     wait(DELAY_S)
     client.get("a.test", PATHS[0])
-    wait(DELAY_S / 2)
     client.get("a.test", PATHS[1])
 
 
@@ -78,8 +77,8 @@ def test_rules_of_robots_txt(start: Start, crawl: Callable[[Client], None], expe
 
 
 def limited(start: Start) -> Farm:
-    """One request a second and then a second's penalty, said in seconds."""
-    return start(Site(name="a.test", pages=Pages(4), limit=refusing(penalty_box(bucket(50.0, 2.0), 0.5), "seconds")))
+    """The third request within half a second costs a penalty of 1.2 s, told as 2."""
+    return start(Site(name="a.test", pages=Pages(4), limit=refusing(penalty_box(bucket(2.0, 2.0), 1.2), "seconds")))
 
 
 def test_a_client_that_waits_out_a_retry_after(start: Start) -> None:
@@ -94,14 +93,14 @@ def test_a_client_that_waits_out_a_retry_after(start: Start) -> None:
 
 
 def test_a_client_that_knocks_again(start: Start) -> None:
-    """[F5] The penalty lasts half a second, the Retry-After says one: what comes between is served, and counted."""
+    """[F5] The penalty lasts 1.2 s, the Retry-After says 2: what comes between is served, and counted."""
     farm = limited(start)
     with Client(farm) as client:
         for path in ("/robots.txt", PATHS[0], PATHS[1]):
             client.get("a.test", path)
         wait(0.1)
         assert client.get("a.test", PATHS[1]).status == 429
-        wait(0.6)
+        wait(1.2)
         assert client.get("a.test", PATHS[1]).status == 200
     found = farm.judge()["a.test"]
     assert (found.got, found.refusals, found.inside_retry_after, found.violations) == (2, 2, 2, 2)
@@ -112,7 +111,8 @@ def test_requests_already_on_their_way_are_not_inside_a_retry_after(start: Start
     farm = limited(start)
     with Client(farm) as client:
         client.get("a.test", "/robots.txt")
-    connections = [raw(farm, ("a.test", path)) for path in PATHS * 8]
+    with Busy(farm):
+        connections = [raw(farm, ("a.test", path)) for path in PATHS * 8]
     log = settled(farm, 33)
     for connection in connections:
         connection.close()
@@ -123,13 +123,13 @@ def test_requests_already_on_their_way_are_not_inside_a_retry_after(start: Start
 
 def test_a_client_that_hammers_a_site_that_is_down(start: Start) -> None:
     """[F7] What is sent into an outage is counted, and so is the time until the next page."""
-    farm = start(Site(name="a.test", pages=Pages(4), outages=(Outage(0.1, 0.4, "error"),)))
+    farm = start(Site(name="a.test", pages=Pages(4), outages=(Outage(0.1, 1.0, "error"),)))
     with Client(farm) as client:
         client.get("a.test", "/robots.txt")
-        wait(0.15)
+        wait(0.2)
         for _ in range(3):
             client.get("a.test", PATHS[0])
-        wait(0.3)
+        wait(0.9)
         client.get("a.test", PATHS[0])
     (outage,) = farm.judge()["a.test"].outages
     assert outage.requests == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from email.utils import parsedate_to_datetime
 
 import pytest
 
@@ -14,7 +15,7 @@ from amble.testing.farm.outages import Outage
 from amble.testing.lab.servers import LogNormal
 
 from .conftest import Start
-from .helpers import Client, raw, read_until_closed, send, settled
+from .helpers import Client, eventually, raw, read_until_closed, send, settled
 
 FOREVER = 1e9
 
@@ -106,8 +107,6 @@ def test_not_modified_has_no_body_and_the_connection_lives_on(start: Start) -> N
 
 
 def test_the_date_is_told_and_is_todays(start: Start) -> None:
-    from email.utils import parsedate_to_datetime
-
     with Client(start()) as client:
         said = parsedate_to_datetime(client.get("a.test").headers["date"]).timestamp()
     assert abs(said - time.time()) < 5
@@ -117,7 +116,7 @@ def test_an_answer_larger_than_the_kernel_takes_is_sent_as_the_client_reads(star
     farm = start(Site(name="a.test", pages=Pages(1, 20_000_000, validators=False)))
     with raw(farm, ("a.test", "/")) as connection:
         connection.sendall(b"GET / HTTP/1.0\r\nHost: a.test\r\n\r\n")
-        time.sleep(0.05)
+        eventually(farm.log)
         (waiting,) = farm.log()
         assert waiting.ended is None
         data = read_until_closed(connection)
@@ -166,8 +165,8 @@ def test_a_site_that_says_nothing(start: Start) -> None:
         connection.settimeout(0.1)
         with pytest.raises(TimeoutError):
             connection.recv(1)
-        (entry,) = farm.log()
-        assert entry.ended is None
+        eventually(farm.log)
+        assert farm.log()[0].ended is None
     (entry,) = settled(farm, 1)
     assert (entry.status, entry.complete) == (None, False)
 

@@ -9,7 +9,7 @@ import pytest
 from amble.testing.farm import Pages, Site
 from amble.testing.farm.exchange import Response
 from amble.testing.farm.host import Host
-from amble.testing.farm.limits import announcing, bucket, challenging, changing, penalty_box, refusing
+from amble.testing.farm.limits import announcing, bucket, challenging, changing, penalty_box, refusing, window
 from amble.testing.farm.outages import Outage, flapping
 from amble.testing.lab.servers import LogNormal, Noise
 
@@ -84,8 +84,8 @@ def test_a_limit_changes_in_the_sites_own_time() -> None:
 
 
 def test_arrivals_read_out_of_order_neither_crash_nor_mint_tokens() -> None:
-    site = Site(name="a.test", limit=refusing(bucket(1.0, 1.0)))
-    assert statuses(site, [0.0, 1.0, 0.5, 1.9, 0.1, 2.0]) == [200, 200, 429, 429, 429, 200]
+    site = Site(name="a.test", limit=refusing(window(0.1, 10.0)))  # a window that went back would start anew
+    assert statuses(site, [0.0, 10.0, 0.0, 10.0, 9.9, 20.0]) == [200, 200, 429, 429, 429, 200]
 
 
 DOWN = {

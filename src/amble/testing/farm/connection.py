@@ -142,7 +142,7 @@ class Connection:
             return None  # until the client goes
         if response.broken == "reset":
             return self.reset()
-        body = response.body if method == "GET" and response.status != 304 else ()
+        body = response.body if method == "GET" else ()
         if self._entry is not None:
             self._entry.body_bytes = sum(map(len, body))
         return self._send([self._head(response), *body])
