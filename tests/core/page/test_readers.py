@@ -211,3 +211,12 @@ def test_the_text_of_anchors_within_anchors_is_not_read_over_and_over() -> None:
 def test_any_soup_is_read(soup: str) -> None:
     read_tokens(soup, 100)
     read_tree(soup, 100)
+
+
+def test_what_is_asked_for_is_found_behind_a_flood_of_attributes() -> None:
+    """A15: the flood itself is not kept."""
+    flood = "".join(f" a{number}=x" for number in range(20_000))
+    found = read_tokens(f"<a{flood} href=1 rel=ugc>x</a><meta{flood} name=robots content=noindex>", 10)
+    assert found.anchors == [Anchor("1", "ugc", "x")]
+    assert found.metas[0].items() >= {"name": "robots", "content": "noindex"}.items()
+    assert len(found.metas[0]) < 1000

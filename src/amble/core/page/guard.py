@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from amble.core.page.tokens import RAW_TEXT, TAG, attributes_of, end_of_drawing, end_of_raw_text, skipper
+from amble.core.page.tokens import RAW_TEXT, TAG, attribute_count, end_of_drawing, end_of_raw_text, skipper
 
 TAGS_MAX = 6_000
 ATTRIBUTES_MAX = 32
@@ -74,7 +74,7 @@ class Scan:
             return self._after_raw_text(name, tag.end())
         if name in _FOREIGN:
             return self._after_foreign(tag)
-        attributes = len(attributes_of(tag[3]))
+        attributes = attribute_count(tag[3], ATTRIBUTES_MAX + 1)
         if attributes > ATTRIBUTES_MAX:
             return None
         if name in _ROOTS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from amble.core.page.references import unescape_value
 
@@ -31,14 +32,31 @@ _CAPTURED_ATTRIBUTE = re.compile(
 )
 
 
+# Beyond so many attributes on one tag only the names that a reader asks for are kept: a flood must not fill memory.
+_KEPT_MAX = 500
+_ASKED_FOR = frozenset({"content", "href", "http-equiv", "lang", "name", "rel", "xlink:href"})
+_LONG = 16 * 1024
+
+
 def attributes_of(raw: str) -> dict[str, str]:
     """The attributes in the third group of a TAG: names in lower case, of two alike the first, references resolved."""
     found: dict[str, str] = {}
-    for name, double, single, bare in _CAPTURED_ATTRIBUTE.findall(raw):
+    for name, double, single, bare in _pieces(raw):
         name = name.lower()
-        if name not in found:
+        if name not in found and (len(found) < _KEPT_MAX or name in _ASKED_FOR):
             found[name] = unescape_value(double or single or bare)
     return found
+
+
+def attribute_count(raw: str, at_most: int) -> int:
+    """How many attributes are written there, counted no further than `at_most`."""
+    return sum(1 for _ in islice(_CAPTURED_ATTRIBUTE.finditer(raw), at_most))
+
+
+def _pieces(raw: str) -> Iterable[tuple[str, ...]]:
+    if len(raw) < _LONG:
+        return _CAPTURED_ATTRIBUTE.findall(raw)
+    return (match.groups("") for match in _CAPTURED_ATTRIBUTE.finditer(raw))
 
 
 def skipper(
