@@ -113,6 +113,15 @@ def test_with_a_crawl_delay_there_are_no_bursts() -> None:
     assert [permit.sent_at for permit in story.burst(3)] == [1_000.0, 1_001.0, 1_002.0]
 
 
+def test_with_a_crawl_delay_not_even_idle_time_earns_a_burst_above_the_learned_rate() -> None:
+    story = Story("aimd", crawl_delay_s=0.5, max_parallel_per_domain=100)
+    story.visits(3, limited(1.0))
+    story.visit(OK)  # ends the block
+    assert aimd(story).rate == 0.25
+    story.now += 1_000.0
+    assert [permit.sent_at - story.now for permit in story.burst(3)] == [-8.0, -4.0, 0.0]
+
+
 @pytest.mark.parametrize(("max_rate", "rate", "gap_s"), [("unlimited", 8.0, 0.0), (8.0, 8.0, 0.125), (5.0, 5.0, 0.2)])
 def test_when_the_crawl_delay_is_lifted_bursts_and_rates_come_back(
     max_rate: float | str, rate: float, gap_s: float

@@ -216,7 +216,7 @@ def test_a_site_that_queues_our_requests_is_asked_less() -> None:
     story, rows = crawl(lambda now, in_flight: 0.2 * max(1.0, in_flight / 4), 300.0)
     assert "responses slow down: letting the queue drain" in reasons(story)
     settled = [latency_s for sent_at, latency_s, _ in rows if sent_at > 100.0]
-    assert sorted(settled)[len(settled) // 2] <= 0.6  # three times unloaded
+    assert sorted(settled)[len(settled) // 2] <= 0.7  # little more than three times unloaded
     assert len(settled) / 200.0 >= 10.0
     assert isinstance(story.pace.strategy, Gauge)
     assert story.pace.strategy.phase == "track"

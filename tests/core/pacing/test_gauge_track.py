@@ -112,6 +112,14 @@ def test_a_span_that_disagrees_stands_alone() -> None:
     assert track.limit == pytest.approx(6.0)
 
 
+def test_when_the_limit_rose_older_spans_say_nothing_any_more() -> None:
+    track = closed(tracking(), seen(100, 10.0, 10.4, **LATE))
+    track.rate_low = 5.0
+    closed(track, seen(149, 10.0, 20.0, **LATE))
+    assert track.limit == pytest.approx(14.9)
+    assert track.confirmed == 0
+
+
 def test_only_the_last_four_spans_are_kept() -> None:
     track = tracking()
     for accepted in (100, 100, 100, 80, 80, 80, 80):

@@ -149,6 +149,14 @@ class PaceMachine(RuleBasedStateMachine):
     def ask(self) -> None:
         self.asked()
 
+    @rule(times=st.integers(1, 4), answer=ANSWERS)
+    def visit(self, times: int, answer: Answer) -> None:
+        for _ in range(times):
+            self.log.now = max(self.log.now, self.pace.not_before)
+            got = self.asked()
+            if isinstance(got, Permit):
+                self.settled(got, answer)
+
     def asked(self) -> Permit | float:
         now, gap_s = self.log.now, max(self.least_gap_s(), self.pace.strategy.gap_s)
         trials = 1 if self.pace.circuit == "closed" else self.settings.half_open_probes
