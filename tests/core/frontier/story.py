@@ -130,7 +130,7 @@ class Story:
         started = [seed_url(seed) for seed in seeds]
         self.plan: CrawlPlan = make_plan(Settings.of({**STEADY, **settings}), started, random)
         self.frontier = self.plan.frontier
-        self._take(self.plan.start(started, self.now, self.utc))
+        self.take(self.plan.start(started, self.now, self.utc))
 
     @property
     def utc(self) -> datetime:
@@ -163,7 +163,7 @@ class Story:
             if isinstance(step, Ready):
                 self.asked.append(Asked(self.now, step.visit.url, step.visit))
                 heapq.heappush(self._flying, (self.now + self.took_s, next(self._order), step))
-            self._take(changes)
+            self.take(changes)
             if not isinstance(step, Ready):
                 return step
         return None
@@ -173,17 +173,17 @@ class Story:
         while self._flying and self._flying[0][0] <= self.now:
             _, _, ready = heapq.heappop(self._flying)
             fetched = self._reply(ready.visit).result(ready.visit.url, self.took_s)
-            self._take(self.plan.settle(ready, fetched, _read(ready.visit, fetched), self.now, self.utc))
+            self.take(self.plan.settle(ready, fetched, read(ready.visit, fetched), self.now, self.utc))
 
     def stop(self) -> None:
         changes = Changes()
         self.frontier.stop(changes)
-        self._take(changes)
+        self.take(changes)
 
     def cancel_all(self) -> None:
         """What is under way is not waited for."""
         while self._flying:
-            self._take(self.plan.cancelled(heapq.heappop(self._flying)[2], self.now, self.utc))
+            self.take(self.plan.cancelled(heapq.heappop(self._flying)[2], self.now, self.utc))
 
     def _reply(self, visit: Visit) -> Reply:
         answers = self.web.get(visit.url)
@@ -195,7 +195,8 @@ class Story:
 
     # --- Keeping count -----------------------------------------------------------------------------------------------
 
-    def _take(self, changes: Changes) -> None:
+    def take(self, changes: Changes, flying: list[Ready] | None = None) -> None:
+        """Take in what one step changed. Whoever answers by hand says what is under way."""
         for visit in changes.accepted:
             assert visit.task not in self.tasks, f"{visit.task} was accepted twice"
             self.tasks[visit.task] = visit
@@ -207,20 +208,21 @@ class Story:
             self.ended_at[task] = self.now
         self.left_out.update(changes.left_out)
         self.events.extend(changes.events)
-        if len(self.tasks) <= COUNTED_MAX or self.finished:
-            self.check()
+        if len(self.tasks) <= COUNTED_MAX:
+            self.check(flying)
 
-    def check(self) -> None:
+    def check(self, flying: list[Ready] | None = None) -> None:
         """L1: every accepted URL is queued, under way, deferred or final, and the frontier's counts say so."""
         frontier = self.frontier
+        all_flying = [ready for _, _, ready in self._flying] if flying is None else flying
+        pages_flying = [ready.visit for ready in all_flying if ready.visit.kind is Kind.PAGE]
         queued = [v for lane in frontier.lanes.values() for v in lane.visits() if v.kind is Kind.PAGE]
-        flying = [ready.visit for _, _, ready in self._flying if ready.visit.kind is Kind.PAGE]
         deferred = sum(final.state is State.DEFERRED for final in self.finals.values())
-        assert sorted(v.task for v in (*queued, *flying)) == sorted(set(self.tasks) - self.finals.keys())
-        assert (frontier.queued, frontier.pages_under_way) == (len(queued), len(flying))
+        assert sorted(v.task for v in (*queued, *pages_flying)) == sorted(set(self.tasks) - self.finals.keys())
+        assert (frontier.queued, frontier.pages_under_way) == (len(queued), len(pages_flying))
         assert (frontier.accepted, frontier.deferred) == (len(self.tasks), deferred)
         assert frontier.final == len(self.finals) - deferred
-        assert frontier.under_way == len(self._flying)
+        assert frontier.under_way == len(all_flying)
 
     def _check_the_end(self) -> None:
         self.finished = True
@@ -251,7 +253,7 @@ class Story:
         return [later - earlier for earlier, later in pairwise(starts)]
 
 
-def _read(visit: Visit, fetched: FetchResult) -> Page | None:
+def read(visit: Visit, fetched: FetchResult) -> Page | None:
     if visit.kind is not Kind.PAGE or fetched.body is None or fetched.status is None or fetched.status >= 300:
         return None
     return read_page(fetched.body, visit.url, headers=fetched.headers)
