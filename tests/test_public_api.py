@@ -45,6 +45,7 @@ LIMITER = {
     "permit_sync": "(self, url: 'str', *, deadline_s: 'float | None' = None, wait_if_open: 'bool' = False,"
     " attempt: 'int' = 1) -> 'IssuedPermit'",
     "save": "(self) -> 'list[dict[str, Any]]'",
+    "set_address": "(self, url: 'str', address: 'str') -> 'None'",
     "set_crawl_delay": "(self, url: 'str', crawl_delay_s: 'float | None') -> 'None'",
     "snapshot": "(self, top: 'int' = 20) -> 'LimiterSnapshot'",
     "tell": "(self, events: 'Sequence[Event]') -> 'None'",

@@ -46,6 +46,8 @@ class Shop(NamedTuple):
     half_open_probes: int
     domains_max: int
     down_s: float  # so long do the second and third domain fail at first
+    address_parallel: int | None  # where set, the three domains share an address
+    address_delay_s: float
 
 
 seconds = st.sampled_from([0.0, 0.0, 0.1, 1 / 3, 0.5, 1.0, 2.5, 7.0])
@@ -71,15 +73,17 @@ shops = st.builds(
     half_open_probes=st.integers(1, 2),
     domains_max=st.sampled_from([1, 2, 1_000]),
     down_s=st.sampled_from([0.0, 5.0, 60.0]),
+    address_parallel=st.sampled_from([None, None, 1, 3]),
+    address_delay_s=st.sampled_from([0.0, 0.0, 0.4]),
 )
 
 
 class Judge:
-    """One server's view of one domain."""
+    """One server's view of one domain, or of all that come to its address."""
 
-    def __init__(self, shop: Shop) -> None:
-        self.gap_s = max(shop.crawl_delay_s or 0.0, shop.min_delay_s, 1 / 20)
-        self.parallel = shop.parallel
+    def __init__(self, gap_s: float, parallel: int) -> None:
+        self.gap_s = gap_s
+        self.parallel = parallel
         self.starts: list[float] = []
         self.flying: dict[int, float] = {}
         self.closed_until = 0.0
@@ -126,8 +130,12 @@ class Trial:
             consecutive_fail_threshold=3,
             shards=1,
             max_domains=shop.domains_max,
+            max_parallel_per_address=shop.address_parallel,
+            min_address_delay=shop.address_delay_s,
         )
-        self.judges: defaultdict[int, Judge] = defaultdict(lambda: Judge(shop))
+        gap_s = max(shop.crawl_delay_s or 0.0, shop.min_delay_s, 1 / 20)
+        self.judges: defaultdict[int, Judge] = defaultdict(lambda: Judge(gap_s, shop.parallel))
+        self.address = Judge(shop.address_delay_s, shop.address_parallel or 100)
         self.ends: dict[int, str] = {}
 
     def url(self, visit: Visit) -> str:
@@ -153,16 +161,19 @@ class Trial:
             self.ends.setdefault(number, "cancelled")
             if visit.ends != "no word":
                 self.judges[visit.domain].end(number)
+                self.address.end(number)
 
     async def send(self, number: int, visit: Visit, issued: Any) -> None:
         judge, world = self.judges[visit.domain], self.world
         judge.start(number, world.clock.monotonic())
+        self.address.start(number, world.clock.monotonic())
         if visit.ends == "sent late":
             await asyncio.sleep(visit.takes_s / 2)
             issued.sent()
         await asyncio.sleep(visit.takes_s)
         if visit.ends == "given back":
             judge.take_back(number)
+            self.address.take_back(number)
             issued.cancel()
         elif visit.ends == "exception":
             raise ConnectionResetError
@@ -197,6 +208,7 @@ class Trial:
         self.world.limiter.listen(self.on_event)
         for domain in range(3):
             self.world.limiter.set_crawl_delay(f"https://site-{domain}.test/", self.shop.crawl_delay_s)
+            self.world.limiter.set_address(f"https://site-{domain}.test/", "192.0.2.7")
         self.world.run(self.main())
 
 
@@ -208,8 +220,7 @@ def test_whatever_comes_politeness_holds_and_everybody_ends(shop: Shop, schedule
     assert set(trial.ends) | _never_ran(trial) == set(range(len(schedule)))
     snapshot = trial.world.limiter.snapshot()
     assert snapshot.waiting == 0
-    lost = sum(len(judge.flying) for judge in trial.judges.values())
-    assert snapshot.in_flight <= lost
+    assert snapshot.in_flight <= sum(visit.ends == "no word" for visit in schedule)
     for end in set(trial.ends.values()):
         event(end)
     for domain, judge in trial.judges.items():

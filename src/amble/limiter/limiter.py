@@ -112,6 +112,7 @@ class Limiter:
         with shard.lock:
             now = self.clock.monotonic()
             shard.registry.share(shard.registry.pace(domain, now, self.clock.utc()), address, now)
+            shard.tell_first(domain)
 
     # -- what was learned
 
@@ -228,7 +229,7 @@ class _Turn:
             issued = self._reserve(pace, now, waiter)
             if issued is None and waiter is not None:
                 waiter.arm()
-            events = shard.take_events(pace) if pace.events else ()
+            events = shard.take_events(pace) if pace.events or pace.shared is not None else ()
         if events:
             self._limiter.tell(events)
         return issued

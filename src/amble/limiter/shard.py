@@ -15,6 +15,7 @@ from amble.core.pacing.permit import Permit, PermitState
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.snapshot import Totals
+from amble.limiter.lines import Lines
 from amble.limiter.waiters import Waiter
 
 _SOONER = 0.1  # a turn that comes earlier by less than this share of the gap is not worth waking anybody for
@@ -29,12 +30,15 @@ class Shard:
         self.registry = Registry(settings, random, domains_max)
         self.totals = Totals()
         self.queues: dict[str, deque[Waiter]] = {}
+        self.lines = Lines()
         self.registry.waited_for = self.queues
 
     def reserve(self, pace: Pace, now: float, waiter: Waiter | None = None) -> Permit | float:
         """A permit for whoever is first at this domain; anyone else is told to wait for a word."""
         first = self._first(pace.domain)
         if first is not None and first is not waiter:
+            return float("inf")
+        if pace.shared is not None and not self._is_next_at_address(pace, pace.shared.domain, now, waiter):
             return float("inf")
         got = pace.reserve(now)
         if isinstance(got, Permit):
@@ -43,11 +47,23 @@ class Shard:
             waiter.on_settle = now >= pace.not_before
         return got
 
+    def _is_next_at_address(self, pace: Pace, address: str, now: float, waiter: Waiter | None) -> bool:
+        """Whether nobody of another domain has waited longer for this address. A domain held up by itself may look."""
+        if not pace.ready(now):
+            if waiter is not None:
+                self.lines.leave(waiter)
+            return True
+        if waiter is not None:
+            self.lines.join(address, waiter)
+        head = self.lines.head(address)
+        return head is None or head is waiter
+
     def join(self, domain: str, waiter: Waiter) -> None:
         self.queues.setdefault(domain, deque()).append(waiter)
 
     def leave(self, domain: str, waiter: Waiter) -> None:
         """Served or gone: whoever is now first looks for itself, and nobody else is woken."""
+        self.lines.leave(waiter)
         queue = self.queues.get(domain)
         if queue is None or waiter not in queue:
             return
@@ -73,7 +89,8 @@ class Shard:
             self._tell_impatient(queue, events)
             if queue[0].on_settle or not_before - pace.not_before > _SOONER * pace.gap_s:
                 self.tell_first(pace.domain)
-        self._tell_neighbour(pace)
+        if permit.holder is not None:
+            self.lines.tell(permit.holder.domain)
         self.registry.sweep(now, utc)
         return self._counted(events)
 
@@ -81,11 +98,15 @@ class Shard:
         self.totals.requests -= permit.state is PermitState.ISSUED
         pace.cancel(permit)
         self.tell_first(pace.domain)
-        self._tell_neighbour(pace)
+        if permit.holder is not None:
+            self.lines.tell(permit.holder.domain)
 
     def take_events(self, pace: Pace) -> Sequence[Event]:
         """What happened while asking, not yet told to anybody: a permit was lost, a circuit is on trial."""
         events, pace.events = pace.events, SILENT
+        address = pace.shared
+        if address is not None and address.events:
+            events, address.events = (*events, *address.events), SILENT
         return self._counted(events)
 
     def tell_first(self, domain: str) -> None:
@@ -93,17 +114,6 @@ class Shard:
         first = self._first(domain)
         if first is not None:
             first.wake()
-
-    def _tell_neighbour(self, pace: Pace) -> None:
-        """A slot of a shared address is free: one of the domains that wait for it is told."""
-        if pace.shared is None:
-            return
-        for domain, queue in self.queues.items():
-            other = self.registry.find(domain)
-            if other is not None and other is not pace and other.shared is pace.shared and queue[0].on_settle:
-                queue[0].on_settle = False  # it is on its way to look; the next free slot is for another
-                self.tell_first(domain)
-                return
 
     def _first(self, domain: str) -> Waiter | None:
         """Who is next. Those whose event loop is gone will never be."""

@@ -16,6 +16,7 @@ class Waiter(Protocol):
 
     on_settle: bool  # waits for a slot, not for an instant: any settling concerns it
     wait_if_open: bool  # stays when the circuit opens
+    address: str | None  # in whose line it stands, where domains share addresses
 
     @property
     def gone(self) -> bool:
@@ -28,13 +29,14 @@ class Waiter(Protocol):
 class TaskWaiter:
     """A coroutine's place in the queue."""
 
-    __slots__ = ("_future", "_loop", "on_settle", "wait_if_open")
+    __slots__ = ("_future", "_loop", "address", "on_settle", "wait_if_open")
 
     def __init__(self, wait_if_open: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[None] | None = None
         self.on_settle = False
         self.wait_if_open = wait_if_open
+        self.address: str | None = None
 
     @property
     def gone(self) -> bool:
@@ -80,7 +82,7 @@ class TaskWaiter:
 class ThreadWaiter:
     """A thread's place in the queue."""
 
-    __slots__ = ("_event", "on_settle", "wait_if_open")
+    __slots__ = ("_event", "address", "on_settle", "wait_if_open")
 
     gone = False
 
@@ -88,6 +90,7 @@ class ThreadWaiter:
         self._event = threading.Event()
         self.on_settle = False
         self.wait_if_open = wait_if_open
+        self.address: str | None = None
 
     def arm(self) -> None:
         self._event.clear()

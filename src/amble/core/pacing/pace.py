@@ -75,7 +75,8 @@ class Pace(PaceState):
         permit = Permit(
             self.seq, now, self.last_start, self.epoch, self.gap_s, self.source, in_flight, block is not None
         )
-        permit.shared = shared
+        if shared is not None:
+            permit.shared, permit.holder = shared, self.shared
         if flying is None:
             self.flying = [permit]
         else:
@@ -92,11 +93,22 @@ class Pace(PaceState):
         self._respace()
         return permit
 
+    def ready(self, now: float) -> bool:
+        """Whether the domain itself holds nothing up; its address still may."""
+        if now < self.not_before:
+            return False
+        block, in_flight = self.block, self.in_flight
+        return in_flight < self.parallel and not (in_flight and block and block.probes_out >= self._probes_max())
+
+    def evictable(self, now: float) -> bool:
+        """Nothing would be forgotten, neither here nor at the address."""
+        return super().evictable(now) and (self.shared is None or now >= self.shared.not_before)
+
     def sent(self, permit: Permit, now: float) -> None:
         """The request left only now: what comes after it is spaced from here."""
         permit.sent_at = now
-        if permit.shared is not None and self.shared is not None:
-            self.shared.sent(permit.shared, now)
+        if permit.shared is not None and permit.holder is not None:
+            permit.holder.sent(permit.shared, now)
         if permit.seq != self.seq:
             for later in self.flying or ():
                 if later.seq > permit.seq:  # should it be given back, this is the start before it
@@ -110,8 +122,8 @@ class Pace(PaceState):
         if permit.state is not ISSUED:
             return
         permit.state = SETTLED
-        if permit.shared is not None and self.shared is not None:
-            self.shared.cancel(permit.shared)
+        if permit.shared is not None and permit.holder is not None:
+            permit.holder.cancel(permit.shared)
         self._land(permit)
         self.strategy.on_cancel(permit)
         if permit.seq == self.seq:
@@ -314,8 +326,8 @@ class Pace(PaceState):
             self.flying = None
         else:
             flying.remove(permit)
-        if permit.shared is not None and self.shared is not None:
-            self.shared.give_back(permit.shared)
+        if permit.shared is not None and permit.holder is not None:
+            permit.holder.give_back(permit.shared)
         if permit.probe and self.block is not None and permit.epoch == self.epoch:
             self.block.probes_out -= 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import Protocol
 
 
 class Source(StrEnum):
@@ -22,10 +23,32 @@ class PermitState(IntEnum):
     LOST = 2  # not settled in time; its slot was given to others
 
 
+class Holder(Protocol):
+    """Who gave a permit and takes it back."""
+
+    domain: str
+
+    def sent(self, permit: Permit, now: float) -> None: ...
+    def cancel(self, permit: Permit) -> None: ...
+    def give_back(self, permit: Permit) -> None: ...
+
+
 class Permit:
     """Issued by a pace, settled exactly once. Evidence carries its date: the epoch and the gap it was issued under."""
 
-    __slots__ = ("epoch", "gap_s", "in_flight", "previous_at", "probe", "sent_at", "seq", "shared", "source", "state")
+    __slots__ = (
+        "epoch",
+        "gap_s",
+        "holder",
+        "in_flight",
+        "previous_at",
+        "probe",
+        "sent_at",
+        "seq",
+        "shared",
+        "source",
+        "state",
+    )
 
     def __init__(
         self,
@@ -47,6 +70,7 @@ class Permit:
         self.in_flight = in_flight  # this one included
         self.probe = probe  # the trial request of a half-open block
         self.shared: Permit | None = None  # that of the address, where many domains share one
+        self.holder: Holder | None = None  # the address that gave it, though the domain may move meanwhile
         self.state = PermitState.ISSUED
 
     def __repr__(self) -> str:

@@ -29,6 +29,7 @@ class Registry:
         self._unsaved: set[str] = set()  # evicted ones whose learning was not handed out yet
         self._asked_s: dict[str, float] = {}  # what robots.txt asks for, of evicted ones
         self._addresses: dict[str, Pace] = {}
+        self._address_of: dict[str, str] = {}  # of evicted domains
         self._swept_at = NEVER
 
     def __len__(self) -> int:
@@ -48,6 +49,8 @@ class Registry:
             pace = Pace(domain, self._rulebook.bounds(domain), now)
             if domain in self._asked_s:
                 pace.set_crawl_delay(self._asked_s.pop(domain))
+            if domain in self._address_of:
+                self.share(pace, self._address_of.pop(domain), now)
             learned = self._known.get(domain)
             if learned is not None:
                 restore(pace, learned, now, utc)
@@ -95,7 +98,12 @@ class Registry:
             return 0
         self._swept_at = now
         idle = [pace for pace in self._evictable(now) if pace.idle_since() <= now - ttl_s]
-        return self._evict(idle, now, utc)
+        self._evict(idle, now, utc)
+        if self._addresses:
+            used = {pace.shared.domain for pace in self if pace.shared is not None}
+            kept = self._addresses.items()
+            self._addresses = {name: pace for name, pace in kept if name in used or not pace.evictable(now)}
+        return len(idle)
 
     def _make_room(self, now: float, utc: datetime) -> None:
         if len(self._paces) < self.domains_max:
@@ -106,7 +114,7 @@ class Registry:
     def _evictable(self, now: float) -> Iterator[Pace]:
         return (pace for pace in self if pace.evictable(now) and pace.domain not in self.waited_for)
 
-    def _evict(self, paces: list[Pace], now: float, utc: datetime) -> int:
+    def _evict(self, paces: list[Pace], now: float, utc: datetime) -> None:
         for pace in paces:
             if pace.strategy.learned:
                 self._known[pace.domain] = learn(pace, now, utc)
@@ -114,7 +122,8 @@ class Registry:
                     self._unsaved.add(pace.domain)
             if pace.bounds.asked_s is not None:
                 self._asked_s[pace.domain] = pace.bounds.asked_s
+            if pace.shared is not None:
+                self._address_of[pace.domain] = pace.shared.domain
             del self._paces[pace.domain]
             self._changed.pop(pace.domain, None)
         self.evicted += len(paces)
-        return len(paces)
