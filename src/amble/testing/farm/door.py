@@ -8,7 +8,7 @@ from typing import NamedTuple
 from amble.testing.farm.limits import Limit
 from amble.testing.lab.announce import WALL_AT_START, announce_quota
 from amble.testing.lab.limiters import Unlimited
-from amble.testing.lab.servers import TIMED_OUT, LogNormal, Noise, TellsQuota
+from amble.testing.lab.servers import LogNormal, Noise, TellsQuota
 
 UNLIMITED = Limit(lambda random: Unlimited())
 
@@ -58,6 +58,3 @@ class Door:
     def _tell_quota(self, now: float, wall_at: float, headers: dict[str, str]) -> None:
         if self._limit.dialect and isinstance(self._limiter, TellsQuota):
             announce_quota(self._limit.dialect, self._limiter.quota(now), wall_at - WALL_AT_START, headers)
-
-
-__all__ = ["TIMED_OUT", "Door", "Verdict"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from amble.testing.farm.door import TIMED_OUT, Door
+from amble.testing.farm.door import Door
 from amble.testing.farm.exchange import Request, Response, html, not_found
 from amble.testing.farm.site import Site
+from amble.testing.lab.servers import TIMED_OUT
 
 
 class Host:
