@@ -27,6 +27,12 @@ READ: list[tuple[str, int, Headers, Answer]] = [
     ("garbage is as absent", 429, {"Retry-After": "soon"}, Answer(429)),
     ("two headers", 429, [("Retry-After", "5"), ("retry-after", "9")], Answer(429, retry_after_s=9.0)),
     (
+        "two headers, the longer first",
+        429,
+        [("Retry-After", "9"), ("retry-after", "5")],
+        Answer(429, retry_after_s=9.0),
+    ),
+    (
         "a date by the server's clock",
         429,
         [("Retry-After", "Sun, 01 Mar 2026 12:00:07 GMT"), DATE],

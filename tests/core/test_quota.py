@@ -75,6 +75,7 @@ FORMS: list[tuple[str, dict[str, str], Quota | None]] = [
     ),
     ("fractions of a second", {"x-ratelimit-remaining": "50", "x-ratelimit-reset": "0.5"}, Quota(50, 0.5)),
     ("lists, the first counts", {"x-ratelimit-remaining": "50, 900", "x-ratelimit-reset": "30, 3000"}, Quota(50, 30)),
+    ("X-, a day's quota", {"x-ratelimit-remaining": "50", "x-ratelimit-reset": "86400"}, Quota(50, LONGEST_RESET_S)),
     ("an epoch gone by", {"x-ratelimit-remaining": "50", "x-ratelimit-reset": str(EPOCH - 1)}, None),
     ("reset now", {"x-ratelimit-remaining": "50", "x-ratelimit-reset": "0"}, None),
     ("reset as a date", {"x-ratelimit-remaining": "50", "x-ratelimit-reset": "Sun, 01 Mar 2026"}, None),
