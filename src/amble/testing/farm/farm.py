@@ -2,7 +2,7 @@
 
 with Farm(demo_web()) as farm:
     ...                                  # crawl farm.roots() with farm.resolver and farm.policy
-    print(*farm.judge().table(), sep="\n")
+    assert farm.judge().violations == 0
 """
 
 from __future__ import annotations
