@@ -18,7 +18,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 crawl: $(VENV)/.ready   ## crawl URL=..., or without it a demonstration web served on loopback
-	@$(BIN)/python -m amble.testing.demo $(URL)
+	@$(BIN)/python -m amble $(if $(URL),crawl $(URL),demo)
 
 test: check     ## lint, types, layers, then every test
 	$(BIN)/python -m pytest -n 2

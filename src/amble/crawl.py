@@ -23,6 +23,7 @@ from amble.core.page.page import Page, read_page
 from amble.core.robots.lines import BODY_BYTES_MAX as ROBOTS_BYTES_MAX
 from amble.fetcher import FetchRequest, FetchResult
 
+LONG_BODY_BYTES = 500_000
 SITEMAP_BYTES_MAX = 50 * 1024 * 1024  # sitemaps.org: 50 MB uncompressed
 
 
@@ -104,7 +105,10 @@ class Crawl:
             frontier = self.plan.frontier
             lane = frontier.lanes[frontier.key_of(ready.visit.url)]
             frontier.share(lane, result.peer_ip, self.clock.monotonic())
-        page = self._read(ready.visit, result)
+        if result.body is not None and len(result.body) > LONG_BODY_BYTES:
+            page = await asyncio.to_thread(self._read, ready.visit, result)  # others are not kept waiting meanwhile
+        else:
+            page = self._read(ready.visit, result)
         utc = self.clock.utc()
         changes = self.plan.settle(ready, result, page, self.clock.monotonic(), utc)
         self._on_changes(changes, ready, result, utc)

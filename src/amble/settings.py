@@ -43,6 +43,13 @@ class Settings:
             given[owners[name]][name] = value
         return cls(**{part: model(**given[part]) for part, model in PARTS.items()})  # type: ignore[arg-type]
 
+    def given(self) -> dict[str, Any]:
+        """What was set, by flat names, so that `of` makes the same settings again. Secrets stay out."""
+        named: dict[str, Any] = {}
+        for part in PARTS:
+            named |= getattr(self, part).model_dump(mode="json", exclude_unset=True)
+        return {name: value for name, value in named.items() if "password" not in name}
+
 
 def fields() -> Iterator[tuple[str, str, FieldInfo]]:
     """(part, name, field) of every setting there is."""

@@ -1,0 +1,207 @@
+"""A crawl that is stored: runs the loop, hands its rows to the store, keeps what was learned, can be taken up again."""
+
+from __future__ import annotations
+
+import asyncio
+import random as system_random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from amble.assemble import make_plan
+from amble.clock import Clock, SystemClock
+from amble.core.addresses import AddressPolicy
+from amble.core.frontier.changes import Changes, Keeps, Ready, State
+from amble.core.pacing.events import Event
+from amble.core.seeds import Seed, seed_url
+from amble.crawl import Crawl
+from amble.errors import StoreError
+from amble.fetcher import Fetcher, FetchResult, Resolver
+from amble.jobs import rows
+from amble.settings import Settings
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, JobChange, JobRow, JobStatus
+
+KEEP_EVERY_S = 5.0  # how often learned delays and robots.txt files are handed to the store
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(slots=True)
+class JobResult:
+    """What came of a job, for a person to read."""
+
+    job_id: int
+    status: JobStatus = JobStatus.RUNNING
+    ends: Counter[str] = field(default_factory=Counter)  # state or kind of failure -> URLs
+    left_out: Counter[str] = field(default_factory=Counter)  # reason -> links not taken
+    pages: int = 0
+    failed: int = 0
+    limited: int = 0
+    requests: int = 0
+    body_bytes: int = 0
+    seconds: float = 0.0
+
+
+class Job:
+    """One job on one event loop. Make it with `start` or `take_up`, then `await job.run()`."""
+
+    def __init__(
+        self,
+        store: DuckDBStore,
+        row: JobRow,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        policy: AddressPolicy | None = None,
+        resolver: Resolver | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        self.store = store
+        self.row = row
+        self.settings = settings
+        self.clock: Clock = clock or SystemClock()
+        self.result = JobResult(row.id)
+        seeds = [seed_url(text) for text in row.seeds]
+        self.seeds: Sequence[Seed] = seeds
+        self._listeners = list(listeners)
+        self._session = int(self.clock.utc().timestamp())
+        self.plan = make_plan(settings, seeds, system_random.random, store.seen(row.id))
+        self._fetcher = Fetcher(
+            settings.fetching,
+            policy=policy or AddressPolicy.of(named=[seed.url for seed in seeds]),
+            resolver=resolver,
+            clock=self.clock,
+        )
+        self.crawl = Crawl(
+            self.plan,
+            self._fetcher,
+            self.clock,
+            token=self.plan.frontier.book.terms.token,
+            in_flight_max=settings.fetching.max_total_connections,
+            on_changes=self._on_changes,
+        )
+
+    @classmethod
+    def start(
+        cls, store: DuckDBStore, seeds: Sequence[str], settings: Settings, table: str = "pages", **ways: Any
+    ) -> Job:
+        """A new job. Every seed is read first, so that a bad one is refused before anything is stored or fetched."""
+        urls = [seed_url(text).url for text in seeds]
+        clock: Clock = ways.get("clock") or SystemClock()
+        return cls(store, store.create_job(table, settings.given(), urls, clock.utc()), settings, **ways)
+
+    @classmethod
+    def take_up(cls, store: DuckDBStore, job_id: int, **ways: Any) -> Job:
+        """An earlier job that did not finish."""
+        row = next((job for job in store.jobs() if job.id == job_id), None)
+        if row is None:
+            raise StoreError(f"there is no job {job_id} in this file", hint="`amble jobs FILE` lists them")
+        store.resume(job_id)
+        return cls(store, row, Settings.of(dict(row.settings)), **ways)
+
+    async def run(self) -> JobResult:
+        began = self.clock.monotonic()
+        self._load()
+        self.store.set_job_state(JobChange(self.row.id, JobStatus.RUNNING, self.clock.utc()))
+        keeper = asyncio.create_task(self._keep_learning())
+        try:
+            await self.crawl.run()
+        finally:
+            keeper.cancel()
+            await self._fetcher.close()
+            self.result.seconds = self.clock.monotonic() - began
+            self.result.status = self._status()
+            self._keep(last=True)
+            counters = {"pages": self.result.pages, "requests": self.result.requests, "limited": self.result.limited}
+            change = JobChange(self.row.id, self.result.status, self.clock.utc(), None, counters)
+            await asyncio.wrap_future(self.store.set_job_state(change))
+            await asyncio.wrap_future(self.store.flush())
+        return self.result
+
+    # -- in
+
+    def _load(self) -> None:
+        """What earlier runs learned, and what is left of this job."""
+        now, utc = self.clock.monotonic(), self.clock.utc()
+        frontier = self.plan.frontier
+        learned = (rows.learned_of(row) for row in self.store.load_domains())
+        frontier.registry.load((row for row in learned if row is not None), now, utc)
+        known = ((row, (utc - row.fetched_at).total_seconds()) for row in self.store.load_robots() if row.fetched_at)
+        frontier.book.load(known, now)
+        waiting = self.store.counts(self.row.id).waiting
+        if waiting:
+            self.plan.resume((rows.visit_of(task) for task in self.store.claim(self.row.id, waiting)), now, utc)
+        else:
+            self._on_changes(self.plan.start(self.seeds, now, utc), None, None, utc)
+
+    # -- out
+
+    def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
+        job_id, visiting = self.row.id, self.settings.visiting
+        kept = [
+            final
+            for final in changes.finals
+            if final.state is not State.DEFERRED
+            and final.keeps is not Keeps.NOTHING
+            and (visiting.log_skipped or final.state is not State.SKIPPED)
+        ]
+        batch = Batch(
+            pages=[rows.page_row(final, job_id, utc, store_body=visiting.store_body) for final in kept],
+            done=[rows.task_done(final, job_id) for final in changes.finals],
+            discovered=[rows.task_row(visit, job_id) for visit in changes.accepted],
+            requests=[rows.request_row(ready, result, job_id, self._session, utc)] if ready and result else (),
+        )
+        self.store.submit(batch)
+        self._count(changes, result)
+        for event in changes.events:
+            for listener in self._listeners:
+                listener(event)
+        if not self.store.has_room:
+            # Rows wait for the disk: fetch nothing more until they are through.
+            self.crawl.pause()
+            loop = asyncio.get_running_loop()
+            self.store.room().add_done_callback(lambda _: loop.call_soon_threadsafe(self.crawl.resume))
+
+    def _count(self, changes: Changes, result: FetchResult | None) -> None:
+        counted = self.result
+        for final in changes.finals:
+            counted.ends[str(final.failure or final.state)] += 1
+            counted.pages += final.state is State.DONE
+            counted.failed += final.state is State.FAILED
+        counted.left_out.update(changes.left_out)
+        if result is not None:
+            counted.requests += 1
+            counted.body_bytes += result.body_bytes
+            counted.limited += result.status == 429
+
+    async def _keep_learning(self) -> None:
+        while True:
+            await asyncio.sleep(KEEP_EVERY_S)
+            self._keep(last=False)
+
+    def _keep(self, *, last: bool) -> None:
+        now, utc = self.clock.monotonic(), self.clock.utc()
+        registry, book = self.plan.frontier.registry, self.plan.frontier.book
+        if last:
+            learned = {row.domain: row for row in registry.learned(now, utc)}
+            paces = [lane.pace for lane in self.plan.frontier.lanes.values()]
+        else:
+            learned = {row.domain: row for row in registry.changed(now, utc, force=False)}
+            paces = [pace for pace in map(registry.find, learned) if pace is not None]
+        domains = [rows.domain_row(pace, learned.get(pace.domain), utc, now) for pace in paces]
+        robots = book.dump_changed()
+        if domains or robots:
+            self.store.submit(Batch(domains=domains, robots=robots))
+
+    def _status(self) -> JobStatus:
+        frontier, result = self.plan.frontier, self.result
+        if frontier.draining:
+            return JobStatus.PAUSED
+        if frontier.deferred:
+            return JobStatus.DEFERRED
+        if result.failed and not result.pages:
+            return JobStatus.FAILED
+        return JobStatus.COMPLETED_WITH_ERRORS if result.failed else JobStatus.COMPLETED

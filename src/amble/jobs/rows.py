@@ -1,0 +1,166 @@
+"""How decisions of the plan become rows of the store."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+
+from amble.core.frontier.changes import Final, Keeps, Ready, State
+from amble.core.frontier.visit import FoundBy, Kind, Visit
+from amble.core.pacing.learned import Learned
+from amble.core.pacing.pace import Pace
+from amble.core.retry_after import http_date
+from amble.core.surt import surt_key
+from amble.core.urls import domain_of
+from amble.fetcher import FetchResult
+from amble.store.seam import DomainRow, PageRow, RequestRow, TaskDone, TaskRow, TaskState
+
+CLOCK_TRUST = timedelta(minutes=15)  # a server's clock further off than this is not used
+
+_STATES = {
+    State.DONE: TaskState.DONE,
+    State.FAILED: TaskState.FAILED,
+    State.SKIPPED: TaskState.SKIPPED,
+    State.DEFERRED: TaskState.DEFERRED,
+}
+
+
+def task_row(visit: Visit, job_id: int) -> TaskRow:
+    """A URL that the crawl has just accepted and holds."""
+    return TaskRow(
+        job_id,
+        visit.task,
+        domain_of(visit.task),
+        TaskState.RUNNING,
+        depth=visit.depth,
+        parent_url=visit.parent,
+        discovered_by=visit.found_by.value,
+        priority=visit.priority,
+    )
+
+
+def visit_of(row: TaskRow) -> Visit:
+    """A task taken up again."""
+    return Visit(
+        row.url,
+        Kind.PAGE,
+        depth=row.depth,
+        parent=row.parent_url,
+        found_by=FoundBy(row.discovered_by or "seed"),
+        priority=row.priority,
+        task=row.url,
+        found_on=domain_of(row.parent_url) if row.parent_url else None,
+        etag=row.etag,
+        last_modified=row.last_modified,
+    )
+
+
+def task_done(final: Final, job_id: int) -> TaskDone:
+    failure = final.failure.value if final.failure else None
+    return TaskDone(job_id, final.visit.task, _STATES[final.state], final.visit.attempt, failure)
+
+
+def page_row(final: Final, job_id: int, utc: datetime, *, store_body: bool) -> PageRow:
+    """The one row of a URL."""
+    visit, page = final.visit, final.page
+    fetched = final.fetched if isinstance(final.fetched, FetchResult) else None
+    headers = fetched.headers if fetched else None
+    keeps_body = store_body and final.keeps is Keeps.ALL
+    return PageRow(
+        url=visit.task,
+        surt_key=surt_key(visit.task),
+        http_status=fetched.status if fetched else None,
+        body=page.text if page and keeps_body else None,
+        content_type=headers.get("content-type") if headers else None,
+        crawl_time=_crawl_time(fetched, utc),
+        error=(final.reason or str(final.failure)) if final.failure else None,
+        error_type=final.failure.value if final.failure else None,
+        etag=headers.get("etag") if headers else None,
+        last_modified=headers.get("last-modified") if headers else None,
+        content_hash=page.digest if page else None,
+        final_url=visit.url,
+        redirect_count=len(visit.trail),
+        domain=domain_of(visit.task),
+        elapsed_ms=fetched.elapsed_s * 1000 if fetched else None,
+        depth=visit.depth,
+        parent_url=visit.parent,
+        discovered_by=visit.found_by.value,
+        title=page.title if page else None,
+        description=page.description if page else None,
+        canonical_url=page.canonical.url if page and page.canonical else None,
+        directives=", ".join(sorted(page.robots.restrictions)) or None if page else None,
+        attempts=visit.attempt,
+        job_id=job_id,
+    )
+
+
+def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, utc: datetime) -> RequestRow:
+    """The receipt of a request: what gap was required, by which rule, and what gap there was."""
+    visit, permit = ready
+    gap_s = permit.sent_at - permit.previous_at
+    said = result.failure.value if result.failure else None
+    return RequestRow(
+        job_id,
+        session,
+        domain_of(visit.url),
+        visit.url,
+        permit.seq,
+        reserved_s=permit.sent_at,
+        started_s=permit.sent_at,
+        started_at=utc - timedelta(seconds=result.elapsed_s),
+        required_gap_s=permit.gap_s,
+        actual_gap_s=gap_s if math.isfinite(gap_s) else None,
+        rule=permit.source.value,
+        in_flight=permit.in_flight,
+        status=result.status,
+        outcome=said,
+        elapsed_s=result.elapsed_s,
+    )
+
+
+def domain_row(pace: Pace, learned: Learned | None, utc: datetime, now: float) -> DomainRow:
+    """What is remembered of a domain: what was counted in this run, and what was learned, if anything was."""
+    trouble = pace.troubles
+    ago = None if pace.last_success is None else timedelta(seconds=now - pace.last_success)
+    row = DomainRow(
+        pace.domain,
+        crawl_delay_seconds=pace.crawl_delay_s,
+        concurrency=pace.parallel,
+        last_success_at=None if ago is None else utc - ago,
+        requests=pace.seq,
+        successes=pace.successes,
+        limited=trouble.limited,
+        failures=trouble.failures,
+        last_reserved_at=utc,
+    )
+    if learned is None:
+        return row
+    return row._replace(
+        adaptive_delay_seconds=learned.adaptive_delay_seconds,
+        adaptive_delay_floor_seconds=learned.adaptive_delay_floor_seconds,
+        learned_at=learned.learned_at,
+        strategy=learned.strategy,
+        numbers=dict(learned.numbers),
+        blocked_until_at=learned.blocked_until_at,
+    )
+
+
+def learned_of(row: DomainRow) -> Learned | None:
+    """What an earlier run learned, if it learned anything."""
+    if row.strategy is None or row.learned_at is None or row.adaptive_delay_seconds is None:
+        return None
+    return Learned(
+        row.domain,
+        row.strategy,
+        row.adaptive_delay_seconds,
+        row.adaptive_delay_floor_seconds or 0.0,
+        row.learned_at,
+        dict(row.numbers),
+        row.blocked_until_at,
+    )
+
+
+def _crawl_time(fetched: FetchResult | None, utc: datetime) -> datetime:
+    """The server's own clock where it is close to ours."""
+    said = http_date(fetched.date) if fetched and fetched.date else None
+    return said if said is not None and abs(said - utc) <= CLOCK_TRUST else utc

@@ -1,0 +1,126 @@
+"""A crawl of the farm into a real file: every URL one row, receipts that hold, learning that comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amble.core.pacing.events import BlockOpened, Event
+from amble.errors import BadUrl, StoreError
+from amble.jobs import Job, JobResult
+from amble.report.audit import audit
+from amble.settings import Settings
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import JobStatus
+from amble.testing.farm import Farm, Pages, Robots, Site
+from amble.testing.farm.limits import Limit
+from amble.testing.lab.limiters import TokenBucket
+
+QUICK = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "follow_links": True}
+
+
+def sites() -> list[Site]:
+    return [
+        Site(name="a.test", pages=Pages(12)),
+        Site(name="b.test", pages=Pages(8), robots=Robots(crawl_delay_s=0.1)),
+    ]
+
+
+def crawl(
+    farm: Farm, file: Path, pacing: str = "fixed", listeners: Sequence[Callable[[Event], None]] = ()
+) -> JobResult:
+    with DuckDBStore.open(file) as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver, "listeners": listeners}
+        return asyncio.run(Job.start(store, farm.roots(), Settings.of({**QUICK, "pacing": pacing}), **ways).run())
+
+
+def test_every_accepted_url_has_exactly_one_row(tmp_path: Path) -> None:
+    with Farm(sites()) as farm:
+        result = crawl(farm, tmp_path / "x.duckdb")
+        report = farm.judge()
+    assert result.status is JobStatus.COMPLETED
+    assert [site.missing for site in report.hosts] == [(), ()]
+    with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        counts = store.counts(result.job_id)
+        rows = store.cursor().execute("SELECT count(*), count(DISTINCT url), count(body) FROM pages").fetchall()
+    assert counts.accepted == counts.final == result.pages
+    assert rows == [(result.pages, result.pages, result.pages)]
+
+
+def test_the_receipts_prove_that_the_crawl_delay_was_kept(tmp_path: Path) -> None:
+    with Farm(sites()) as farm:
+        crawl(farm, tmp_path / "x.duckdb")
+        assert sum(site.under_crawl_delay for site in farm.judge().hosts) == 0
+    with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        found = audit(store.cursor())
+        rules = store.cursor().execute("SELECT DISTINCT rule FROM amble.requests WHERE domain LIKE 'b.%'").fetchall()
+    assert found.violations == ()
+    assert found.requests > 20
+    assert ("crawl_delay",) in rules
+
+
+def test_an_audit_finds_a_request_that_came_too_early(tmp_path: Path) -> None:
+    with Farm(sites()) as farm:
+        crawl(farm, tmp_path / "x.duckdb")
+    with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        cursor = store.cursor()
+        cursor.execute("UPDATE amble.requests SET actual_gap_s = 0.01 WHERE rule = 'crawl_delay' AND permit = 5")
+        found = audit(cursor)
+    assert [violation.rule for violation in found.violations] == ["crawl_delay"]
+    assert "1 violations" in found.as_text()
+
+
+def test_a_job_that_was_drained_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
+    file = tmp_path / "x.duckdb"
+    with Farm([Site(name="a.test", pages=Pages(40))]) as farm:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+
+        async def interrupted(store: DuckDBStore) -> JobResult:
+            job = Job.start(store, farm.roots(), Settings.of({**QUICK, "fixed_delay": 0.02}), **ways)
+            asyncio.get_running_loop().call_later(0.3, job.crawl.drain)
+            return await job.run()
+
+        with DuckDBStore.open(file) as store:
+            first = asyncio.run(interrupted(store))
+            assert first.status is JobStatus.PAUSED
+            assert store.counts(first.job_id).deferred > 0
+        with DuckDBStore.open(file) as store:
+            second = asyncio.run(Job.take_up(store, first.job_id, **ways).run())
+            counts = store.counts(first.job_id)
+            rows = store.cursor().execute("SELECT count(*), count(DISTINCT url) FROM pages").fetchall()
+        assert [site.missing for site in farm.judge().hosts] == [()]
+    assert second.status is JobStatus.COMPLETED
+    assert counts.accepted == counts.final
+    assert rows == [(counts.final, counts.final)]
+
+
+def test_events_reach_those_who_listen_and_learning_comes_back(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    limited = Site(name="limited.test", pages=Pages(60), limit=Limit(lambda random: TokenBucket(5.0, 5.0)))
+    with Farm([limited]) as farm:
+        first = crawl(farm, tmp_path / "x.duckdb", "gauge", [heard.append])
+        assert first.limited > 0
+        assert any(isinstance(event, BlockOpened) for event in heard)
+        with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+            known = {row.domain: row.adaptive_delay_seconds for row in store.load_domains()}
+        assert known[next(iter(known))] == pytest.approx(0.2, rel=0.35)
+        farm.clear()
+        second = crawl(farm, tmp_path / "x.duckdb", "gauge")
+    assert second.limited < first.limited
+
+
+@pytest.mark.parametrize("seed", ["ftp://a.test/", "", "http://"])
+def test_a_bad_seed_is_refused_before_anything_is_stored(tmp_path: Path, seed: str) -> None:
+    with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        with pytest.raises(BadUrl):
+            Job.start(store, ["http://a.test/", seed], Settings())
+        assert store.jobs() == []
+
+
+def test_an_unknown_job_cannot_be_taken_up(tmp_path: Path) -> None:
+    with DuckDBStore.open(tmp_path / "x.duckdb") as store, pytest.raises(StoreError, match="no job 7"):
+        Job.take_up(store, 7)
