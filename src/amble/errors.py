@@ -1,20 +1,20 @@
 """What can go wrong by our own or the caller's mistake. A server's faults are values, never exceptions.
 
-    AmbleError
-    ├── SettingsError      a setting is unknown, out of range, or contradicts another
-    ├── BadDomain          text that names no domain
-    ├── BadUrl             text that is no http(s) URL
-    ├── BadHeader          a header that must not be sent
-    ├── FetcherClosed      a fetcher was asked after it was closed
-    ├── StoreError         the store cannot be used, or not so
-    │   ├── StoreLocked    another process holds the file
-    │   ├── StoreDamaged   the file is not what it was written as
-    │   └── QueryRefused   SQL that is not one harmless SELECT
-    ├── PermitError        a permit was used in a way it cannot be
-    │   └── AlreadySettled a permit was settled twice
-    └── Denied             a permit was asked for and will not be given
-        ├── CircuitOpen    the domain fails; it will not be asked for a while
-        └── TooLate        the turn would come only after the caller's deadline
+AmbleError
+├── SettingsError      a setting is unknown, out of range, or contradicts another
+├── BadDomain          text that names no domain
+├── BadUrl             text that is no http(s) URL
+├── BadHeader          a header that must not be sent
+├── FetcherClosed      a fetcher was asked after it was closed
+├── StoreError         the store cannot be used, or not so
+│   ├── StoreLocked    another process holds the file
+│   ├── StoreDamaged   the file is not what it was written as
+│   └── QueryRefused   SQL that is not one harmless SELECT
+├── PermitError        a permit was used in a way it cannot be
+│   └── AlreadySettled a permit was settled twice
+└── Denied             a permit was asked for and will not be given
+    ├── CircuitOpen    the domain fails; it will not be asked for a while
+    └── TooLate        the turn would come only after the caller's deadline
 """
 
 from __future__ import annotations
