@@ -164,6 +164,15 @@ def test_links_to_other_hosts_are_left_out_and_counted() -> None:
     assert set(wider.tasks) == {A, "http://sub.a.test/"}
 
 
+def test_what_was_found_by_following_links_is_followed_further_where_nobody_looked_for_sitemaps() -> None:
+    sub = "http://sub.a.test/"
+    web: dict[str, Answers] = {A: page(f"{sub}1"), f"{sub}1": page("2"), f"{sub}2": page("3"), f"{sub}3": OK}
+    story = Story([A], web, allow_subdomains=True).run()
+    assert set(story.finals) == {A, f"{sub}1", f"{sub}2", f"{sub}3"}
+    listed = Story([A], web | {A_SITEMAP: sitemap(f"{sub}1")}, allow_subdomains=True).run()
+    assert set(listed.finals) == {A, f"{sub}1"}
+
+
 def test_a_base_of_another_host_moves_its_links_there_and_out_c8() -> None:
     story = followed("1", "http://a.test/2", head='<base href="http://evil.test/">')
     assert (set(story.tasks), story.left_out) == ({A, f"{A}2"}, {"other_host": 1})

@@ -206,4 +206,4 @@ class PlanMachine(RuleBasedStateMachine):
 
 
 TestPlan = PlanMachine.TestCase
-TestPlan.settings = settings(max_examples=60, stateful_step_count=40)
+TestPlan.settings = settings(max_examples=150, stateful_step_count=40)

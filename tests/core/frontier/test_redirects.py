@@ -214,6 +214,13 @@ def test_a_site_that_moved_to_www_and_has_no_sitemap_is_followed_there() -> None
     assert story.ends() == {A: "done", f"{www}1": "done", f"{www}2": "done"}
 
 
+def test_a_link_that_redirects_to_another_host_starts_no_search_there() -> None:
+    www = "http://www.a.test/"
+    story = Story([A], {A: page("/1"), f"{A}1": moved(f"{www}1"), f"{www}1": OK}).run()
+    assert story.ends() == {A: "done", f"{A}1": "done"}
+    assert {url for url in story.urls(Kind.SITEMAP) if url.startswith(www)} == set()
+
+
 def test_a_site_whose_sitemap_was_found_before_it_moved_is_not_searched_again() -> None:
     https = "https://a.test/"
     web: dict[str, Answers] = {

@@ -10,6 +10,7 @@ import pytest
 from amble.core.frontier.changes import Changes, State
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
+from amble.core.robots.verdict import RobotsRow
 from tests.core.frontier.story import (
     CLOSED,
     DOWN,
@@ -221,6 +222,23 @@ def test_of_two_origins_with_different_delays_the_longer_one_holds(order: tuple[
     assert set(story.ends().values()) == {"done"}
     both_known = max(story.times(A_ROBOTS) + story.times("https://a.test/robots.txt"))
     assert {later - earlier for earlier, later in pairwise(at for at, *_ in story.asked if at >= both_known)} == {8.0}
+
+
+def test_a_delay_known_from_an_earlier_run_holds_from_the_first_page_on() -> None:
+    story = Story(many(3), dict.fromkeys(many(3), OK))
+    row = RobotsRow("http://a.test", 200, b"user-agent: *\ncrawl-delay: 6")
+    story.frontier.book.load([(row, 3_600.0)], story.now)
+    story.run()
+    assert story.urls() == many(3)
+    assert story.gaps("a.test") == [6.0, 6.0]
+
+
+def test_a_robots_for_which_there_is_no_slot_is_asked_for_later() -> None:
+    """The only slot is taken by a slow page of the other origin."""
+    seeds = ["http://a.test/0", "https://a.test/0"]
+    story = Story(seeds, dict.fromkeys(seeds, OK), took_s=10.0).run()
+    assert set(story.ends().values()) == {"done"}
+    assert min(story.gaps("a.test")) == 10.0
 
 
 def test_a_delay_binds_the_robots_request_of_the_other_origin() -> None:
