@@ -69,6 +69,7 @@ wanted = st.fixed_dictionaries(
     {
         "pacing": st.sampled_from(("fixed", "gauge", "linear")),
         "max_parallel_per_domain": st.sampled_from((1, 3)),
+        "max_parallel_per_address": st.sampled_from((None, None, 1)),
         "follow_links": st.sampled_from(("auto", True)),
         "follow_canonical": st.booleans(),
         "max_pages_per_domain": st.sampled_from((None, 4)),
@@ -171,6 +172,8 @@ class PlanMachine(RuleBasedStateMachine):
     def _settle(self, ready: Ready, reply: Reply) -> None:
         story = self.story
         fetched = reply.result(ready.visit.url, 0.1)
+        if fetched.status is not None:  # there was somebody at the other end
+            story.frontier.share(story.frontier.lane(ready.visit.url, story.now, story.utc), "192.0.2.1", story.now)
         page_read = read(ready.visit, fetched)
         story.take(story.plan.settle(ready, fetched, page_read, story.now, story.utc), self.flying)
 
