@@ -67,10 +67,12 @@ class Crawl:
                     await asyncio.wait_for(self._settled.wait(), None if wait_s == math.inf else wait_s)
                 if self._error is not None:
                     raise self._error
+        except BaseException:
+            self.stop()
+            raise
         finally:
-            if self._tasks:
-                self.stop()
-                await asyncio.gather(*self._tasks, return_exceptions=True)
+            # Those that have just settled are still to be let go; after a fault, those that were cancelled.
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _dispatch(self) -> float | None:
         """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
