@@ -73,6 +73,8 @@ class Crawl:
         finally:
             # Those that have just settled are still to be let go; after a fault, those that were cancelled.
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._error is not None:
+            raise self._error
 
     def _dispatch(self) -> float | None:
         """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
