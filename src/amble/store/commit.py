@@ -164,13 +164,13 @@ class Committer:
             return
         time = "TIMESTAMPTZ" if target.zoned else "TIMESTAMP"
         self._connection.execute(
-            f"UPDATE {target.name} SET crawl_time = news.crawl_time, etag = coalesce(news.etag, etag), "
-            "last_modified = coalesce(news.last_modified, last_modified), elapsed_ms = news.elapsed_ms, "
+            f"UPDATE {target.name} AS old SET crawl_time = news.crawl_time, etag = coalesce(news.etag, old.etag), "
+            "last_modified = coalesce(news.last_modified, old.last_modified), elapsed_ms = news.elapsed_ms, "
             "attempts = news.attempts, job_id = news.job_id FROM (SELECT unnest($1::BIGINT[]) AS place, "
             f"unnest($2::{time}[]) AS crawl_time, unnest($3::VARCHAR[]) AS etag, "
             "unnest($4::VARCHAR[]) AS last_modified, "
             "unnest($5::DOUBLE[]) AS elapsed_ms, unnest($6::INTEGER[]) AS attempts, unnest($7::BIGINT[]) AS job_id"
-            f") AS news WHERE {target.name}.rowid = news.place",
+            ") AS news WHERE old.rowid = news.place",
             [
                 [places[row.url] for row in rows],
                 [row.crawl_time if target.zoned else storable.utc(row.crawl_time) for row in rows],

@@ -23,7 +23,7 @@ from amble.store.seam import (
     TaskState,
 )
 
-BUNDLE_TASKS_MAX = 256
+BUNDLE_TASKS_MAX = 64  # longer lines would be compressed in larger pieces, and read slower
 Row = tuple[Any, ...]
 
 
@@ -95,12 +95,17 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
 
 def _found(tasks: Iterable[TaskRow], numbers: Numbers, bundles: list[Bundle]) -> Iterator[Row]:
     groups: dict[tuple[Any, ...], list[str]] = {}
+    last: tuple[Any, ...] | None = None
+    lines: list[str] = []
     for task in tasks:
-        key = (*task[0:1], *task[2:11])  # all but the URL and its validators
+        key = (task.job_id, *task[2:11])  # all but the URL and its validators
+        if key != last:  # the links of a page come together
+            last = key
+            lines = groups.setdefault(key, [])
         line = storable.line_part(task.url)
         if task.etag or task.last_modified:
             line += f"\t{storable.validator(task.etag) or ''}\t{storable.validator(task.last_modified) or ''}"
-        groups.setdefault(key, []).append(line)
+        lines.append(line)
     for key, lines in groups.items():
         job_id, domain, state, depth, attempts, parent_url, found_by, priority, run_at, error_type = key
         kept = TaskState.WAITING if state is TaskState.RUNNING else state
@@ -118,11 +123,16 @@ def _found(tasks: Iterable[TaskRow], numbers: Numbers, bundles: list[Bundle]) ->
 def _link_lines(links: Iterable[LinkRow], numbers: Numbers) -> Iterator[Row]:
     pages: dict[tuple[int, str], list[str]] = {}
     part, short = storable.line_part, storable.SHORT_CHARS_MAX
-    for link in links:
-        line = part(link.to_url)
-        if link.rel or link.anchor:
-            line += f"\t{part(link.rel, short)}\t{part(link.anchor, short)}"
-        pages.setdefault((link.job_id, link.from_url), []).append(line)
+    last: tuple[int, str] | None = None
+    lines: list[str] = []
+    for job_id, from_url, to_url, rel, anchor in links:
+        if (job_id, from_url) != last:
+            last = job_id, from_url
+            lines = pages.setdefault(last, [])
+        line = part(to_url)
+        if rel or anchor:
+            line = f"{line}\t{part(rel, short)}\t{part(anchor, short)}"
+        lines.append(line)
     for (job_id, from_url), lines in pages.items():
         yield numbers.take_seq(), job_id, storable.text(from_url), len(lines), "\n".join(lines)
 

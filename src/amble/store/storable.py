@@ -28,7 +28,9 @@ def text(value: str | None, chars_max: int = TEXT_CHARS_MAX) -> str | None:
         return None
     if len(value) > chars_max:
         value = value[:chars_max]
-    return value if value.isascii() and "\0" not in value else mend(value)
+    if value.isprintable():  # neither NUL nor surrogates in it
+        return value
+    return mend(value)
 
 
 def body(value: str | None) -> str | None:
@@ -56,8 +58,9 @@ def line_part(value: str | None, chars_max: int = TEXT_CHARS_MAX) -> str:
     """Text for a field of a line: no tabs and no line breaks; nothing for None."""
     if not value:
         return ""
-    value = text(value, chars_max) or ""
-    return value if value.isascii() and value.isprintable() else _LINE_BREAKING.sub(" ", value)
+    if value.isprintable() and len(value) <= chars_max:  # neither control characters nor surrogates in it
+        return value
+    return _LINE_BREAKING.sub(" ", text(value, chars_max) or "")
 
 
 def int32(value: int | None) -> int | None:

@@ -72,6 +72,7 @@ class Writer:
         self._items: deque[_Item] = deque()
         self._held_pages = 0.0
         self._held_bytes = 0
+        self._urgent = 0  # items in the queue that should not wait for company
         self._room_wanted: list[Future[None]] = []
         self._changed = threading.Condition()
         self._closing_at: float | None = None
@@ -92,7 +93,9 @@ class Writer:
             self._items.append(item)
             self._held_pages += item.pages
             self._held_bytes += item.body_bytes
-            self._changed.notify_all()
+            self._urgent += urgent
+            if len(self._items) == 1 or self._enough():  # or the thread would wake for every page
+                self._changed.notify_all()
         return future
 
     def flush(self) -> Future[None]:
@@ -153,16 +156,14 @@ class Writer:
             items: list[_Item] = []
             pages = 0.0
             while self._items and pages < self.limits.batch_size:
-                items.append(self._items.popleft())
-                pages += items[-1].pages
+                item = self._items.popleft()
+                items.append(item)
+                pages += item.pages
+                self._urgent -= item.urgent
             return items
 
     def _enough(self) -> bool:
-        return (
-            self._closing_at is not None
-            or self._held_pages >= self.limits.batch_size
-            or any(item.urgent for item in self._items)
-        )
+        return self._closing_at is not None or self._held_pages >= self.limits.batch_size or self._urgent > 0
 
     def _write(self, encoded: Encoded) -> None:
         """Until it is on disk, however long the disk takes [E11-E13]."""

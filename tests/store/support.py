@@ -1,0 +1,50 @@
+"""Rows and stores for the tests of this folder."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from amble.store import Batch, DuckDBStore, PageRow, TaskDone, TaskRow, TaskState
+
+BEGAN = datetime(2025, 3, 1, 12, tzinfo=UTC)
+
+
+def new_job(store: DuckDBStore, target: str = "pages") -> int:
+    return store.create_job(target, {}, [], BEGAN).id
+
+
+def page(job_id: int, number: int, **fields: Any) -> PageRow:
+    values: dict[str, Any] = {
+        "url": f"https://a.test/{number}",
+        "http_status": 200,
+        "body": f"page {number}",
+        "crawl_time": BEGAN + timedelta(seconds=number),
+        "domain": "a.test",
+        "job_id": job_id,
+    }
+    return PageRow(**{**values, **fields})
+
+
+def task(
+    job_id: int, number: int, state: TaskState = TaskState.WAITING, domain: str = "a.test", **more: Any
+) -> TaskRow:
+    return TaskRow(job_id, f"https://{domain}/{number}", domain, state, **more)
+
+
+def visit(job_id: int, number: int, links: int = 0, **fields: Any) -> Batch:
+    """What one fetched page brings: its row, the end of its task, the tasks found on it."""
+    row = page(job_id, number, **fields)
+    return Batch(
+        pages=[row],
+        done=[TaskDone(job_id, row.url, TaskState.DONE)],
+        discovered=[TaskRow(job_id, f"{row.url}/{k}", "a.test", parent_url=row.url) for k in range(links)],
+    )
+
+
+def ask(store: DuckDBStore, sql: str) -> list[tuple[Any, ...]]:
+    connection = store.cursor()
+    try:
+        return connection.execute(sql).fetchall()
+    finally:
+        connection.close()

@@ -1,0 +1,97 @@
+"""The ledger: who may be claimed, in which order, and that the sums are right."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amble.store import TaskDone, TaskState
+from amble.store.ledger import Ledger, Run
+from amble.store.rows import Bundle
+
+
+def bundle(number: int, domain: str = "a", tasks: int = 3, depth: int = 0, priority: float = 0.5) -> Bundle:
+    return Bundle(number, 1, domain, TaskState.WAITING, depth, priority, tasks)
+
+
+def places(taken: list[tuple[str, Run]]) -> list[tuple[int, int]]:
+    return [(run.bundle, place) for _, run in taken for place in range(run.start, run.stop)]
+
+
+def test_breadth_first_then_priority_then_first_found() -> None:
+    ledger = Ledger()
+    for new in (
+        bundle(1, depth=2),
+        bundle(2, depth=1, priority=0.2),
+        bundle(3, depth=1, priority=0.9),
+        bundle(4, depth=1, priority=0.9),
+    ):
+        ledger.found(new)
+    assert [number for number, _ in places(ledger.take(12, None, None))] == [3, 3, 3, 4, 4, 4, 2, 2, 2, 1, 1, 1]
+
+
+def test_a_claim_may_end_inside_a_bundle() -> None:
+    ledger = Ledger()
+    ledger.found(bundle(1, tasks=10))
+    assert places(ledger.take(4, None, None)) == [(1, 0), (1, 1), (1, 2), (1, 3)]
+    assert places(ledger.take(3, None, None)) == [(1, 4), (1, 5), (1, 6)]
+    assert ledger.waiting == {"a": 3}
+    assert places(ledger.take(99, None, None)) == [(1, 7), (1, 8), (1, 9)]
+    assert ledger.waiting == {}
+    assert ledger.take(1, None, None) == []
+
+
+def test_every_domain_has_its_turn() -> None:
+    ledger = Ledger()
+    for number, domain in enumerate("abc", 1):
+        ledger.found(bundle(number, domain, tasks=10))
+    turns = [domain for _ in range(6) for domain, _ in ledger.take(2, 2, None)]
+    assert turns == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_only_the_domains_asked_for() -> None:
+    ledger = Ledger()
+    for number, domain in enumerate("abc", 1):
+        ledger.found(bundle(number, domain))
+    assert [domain for domain, _ in ledger.take(9, 2, ["c", "nowhere", "a"])] == ["c", "a"]
+    assert ledger.waiting == {"a": 1, "b": 3, "c": 1}
+
+
+BUNDLES = st.tuples(
+    st.sampled_from("abc"),
+    st.integers(1, 6),
+    st.integers(0, 2),
+    st.sampled_from([0.1, 0.5]),
+    st.sampled_from(TaskState),
+)
+CLAIMS = st.tuples(st.integers(0, 9), st.none() | st.integers(1, 4), st.none() | st.sets(st.sampled_from("abcd")))
+
+
+@given(st.lists(BUNDLES | CLAIMS, max_size=40), st.lists(st.sampled_from(TaskState), max_size=60))
+def test_nothing_is_claimed_twice_and_the_sums_are_always_right(
+    steps: list[tuple[object, ...]], ends: list[TaskState]
+) -> None:
+    """L1: accepted = queued + running + deferred + final."""
+    ledger = Ledger()
+    accepted, claimed, unclaimed = 0, list[tuple[int, int]](), set[tuple[int, int]]()
+    for number, step in enumerate(steps):
+        if len(step) == 5:
+            domain, tasks, depth, priority, state = step
+            new = Bundle(number, 1, str(domain), state, depth, priority, tasks)  # type: ignore[arg-type]
+            ledger.found(new)
+            accepted += new.tasks
+            if state is TaskState.WAITING:
+                unclaimed |= {(number, place) for place in range(new.tasks)}
+        else:
+            n, per_domain, domains = step
+            taken = places(ledger.take(n, per_domain, domains))  # type: ignore[arg-type]
+            assert len(taken) <= n  # type: ignore[operator]
+            claimed += taken
+            unclaimed -= set(taken)
+        assert len(set(claimed)) == len(claimed)
+        assert ledger.counts().waiting == len(unclaimed) == sum(ledger.waiting.values())
+        assert ledger.counts().accepted == accepted
+    for _, state in zip(claimed, ends, strict=False):
+        ledger.settled(TaskDone(1, "https://a.test/", state))
+        assert ledger.counts().accepted == accepted
+        assert ledger.counts().running >= 0
