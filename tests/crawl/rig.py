@@ -231,6 +231,7 @@ def text(*lines: str, status: str = "200 OK", headers: Iterable[str] = ()) -> by
 
 
 def redirect(location: str, *headers: str, status: str = "302 Found") -> bytes:
+    location = location.encode().decode("latin-1")  # as bytes on the wire, whatever script it is in
     return response(b"", f"Location: {location}", *headers, status=status)
 
 

@@ -225,6 +225,20 @@ def test_what_is_kept_of_a_page_that_asks_not_to_be_indexed(noindex: str, keeps:
     assert (story.finals[A].keeps, story.finals[f"{A}1"].keeps) == (keeps, Keeps.ALL)  # its links are followed
 
 
+def test_a_refresh_is_followed_like_a_link_and_ends_c9() -> None:
+    """At once or later, to a page, in a circle, to itself, elsewhere: whatever it says, each URL is visited once."""
+    refresh = '<meta http-equiv=refresh content="{}">'.format
+    targets = {A: "0; url=/b", f"{A}b": "3; url=/c", f"{A}c": "0; url=/"}
+    web: dict[str, Answers] = {url: page(head=refresh(content)) for url, content in targets.items()}
+    story = Story([A], web, max_crawl_depth=0).run()
+    assert story.urls(Kind.PAGE) == at("/", "/b", "/c")
+    for content in ("5", "0; url=#top", "0; url=javascript:alert(1)", "0; url=file:///etc/passwd"):
+        assert set(Story([A], {A: page(head=refresh(content))}).run().tasks) == {A}
+    away = Story([A], {A: page(head=refresh("0; url=http://evil.test/"))}).run()
+    assert (set(away.tasks), away.left_out) == ({A}, {"other_host": 1})
+    assert set(Story([A], web, follow_links=False).run().tasks) == {A}
+
+
 # --- Canonical URLs --------------------------------------------------------------------------------------------------
 
 

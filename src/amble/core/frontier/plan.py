@@ -233,6 +233,10 @@ class CrawlPlan:
         if page.robots.nofollow and self.settings.respect_nofollow:
             changes.leave_out("nofollow")
             return
+        if page.refresh is not None:  # a redirect that waits: no step deeper than the page that has it [C9]
+            found = Visit(page.refresh.url, depth=visit.depth, task=page.refresh.url, parent=visit.task,
+                          found_by=FoundBy.LINK, found_on=found_on)  # fmt: skip
+            self._link(found, self.scope.judge(page.refresh.url), now, utc, changes)
         for link in page.links:
             if link.nofollow and self.settings.respect_nofollow:
                 changes.leave_out("nofollow")
