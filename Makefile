@@ -37,7 +37,7 @@ bench: $(VENV)/.ready   ## benchmarks, as ratios against peers measured in the s
 	$(BIN)/python -m bench
 
 soak: $(VENV)/.ready    ## the long campaigns
-	$(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
+	AMBLE_KILLS=120 $(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
 	$(MAKE) sim SEEDS=20
 
 clean:          ## forget the environment and every cache

@@ -14,7 +14,9 @@ from amble.assemble import make_plan
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.changes import Changes, Keeps, Ready, State
-from amble.core.pacing.events import Event
+from amble.core.frontier.visit import Kind
+from amble.core.pacing.events import BlockClosed, BlockOpened, Event
+from amble.core.pacing.learned import learn, worth_keeping
 from amble.core.seeds import Seed, seed_url
 from amble.crawl import Crawl
 from amble.errors import StoreError
@@ -22,7 +24,7 @@ from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.jobs import rows
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.seam import Batch, JobChange, JobRow, JobStatus
+from amble.store.seam import Batch, DomainRow, JobChange, JobRow, JobStatus
 
 KEEP_EVERY_S = 5.0  # how often learned delays and robots.txt files are handed to the store
 
@@ -68,6 +70,7 @@ class Job:
         self.seeds: Sequence[Seed] = seeds
         self._listeners = list(listeners)
         self._session = int(self.clock.utc().timestamp())
+        self._taken_up = False
         self.plan = make_plan(settings, seeds, system_random.random, store.seen(row.id))
         self._fetcher = Fetcher(
             settings.fetching,
@@ -100,7 +103,9 @@ class Job:
         if row is None:
             raise StoreError(f"there is no job {job_id} in this file", hint="`amble jobs FILE` lists them")
         store.resume(job_id)
-        return cls(store, row, Settings.of(dict(row.settings)), **ways)
+        job = cls(store, row, Settings.of(dict(row.settings)), **ways)
+        job._taken_up = True
+        return job
 
     async def run(self) -> JobResult:
         began = self.clock.monotonic()
@@ -131,11 +136,12 @@ class Job:
         frontier.registry.load((row for row in learned if row is not None), now, utc)
         known = ((row, (utc - row.fetched_at).total_seconds()) for row in self.store.load_robots() if row.fetched_at)
         frontier.book.load(known, now)
-        waiting = self.store.counts(self.row.id).waiting
-        if waiting:
-            self.plan.resume((rows.visit_of(task) for task in self.store.claim(self.row.id, waiting)), now, utc)
-        else:
-            self._on_changes(self.plan.start(self.seeds, now, utc), None, None, utc)
+        if self._taken_up:
+            counts = self.store.counts(self.row.id)
+            frontier.accepted = frontier.final = counts.final  # they are in the budget of the job
+            self.plan.resume((rows.visit_of(task) for task in self.store.claim(self.row.id, counts.waiting)), now, utc)
+        # Of a job taken up the seeds are known; whether its sitemaps had been read to their end is not.
+        self._on_changes(self.plan.start(self.seeds, now, utc), None, None, utc)
 
     # -- out
 
@@ -153,6 +159,9 @@ class Job:
             done=[rows.task_done(final, job_id) for final in changes.finals],
             discovered=[rows.task_row(visit, job_id) for visit in changes.accepted],
             requests=[rows.request_row(ready, result, job_id, self._session, utc)] if ready and result else (),
+            # With the receipt, not some time later: should this be the last that is stored, the next run must know.
+            domains=self._limits_met(changes, utc),
+            robots=self.plan.frontier.book.dump_changed() if ready and ready.visit.kind is Kind.ROBOTS else (),
         )
         self.store.submit(batch)
         self._count(changes, result)
@@ -176,6 +185,13 @@ class Job:
             counted.requests += 1
             counted.body_bytes += result.body_bytes
             counted.limited += result.status == 429
+
+    def _limits_met(self, changes: Changes, utc: datetime) -> list[DomainRow]:
+        """What was just learned of domains that refused us, or answer again."""
+        now, registry = self.clock.monotonic(), self.plan.frontier.registry
+        domains = {event.domain for event in changes.events if isinstance(event, BlockOpened | BlockClosed)}
+        paces = [pace for pace in map(registry.find, domains) if pace is not None and worth_keeping(pace, now)]
+        return [rows.domain_row(pace, learn(pace, now, utc), utc, now) for pace in paces]
 
     async def _keep_learning(self) -> None:
         while True:

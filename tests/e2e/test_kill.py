@@ -1,0 +1,123 @@
+"""kill -9 at random moments and at the crash points of the store [F1, F3]: nothing acknowledged is lost or doubled,
+nothing is stuck, and sites are not asked sooner because of a restart. `AMBLE_KILLS` says how often (`make soak`: more).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, DomainRow
+from amble.testing.farm import Entry, FarmProcess, Pages, Robots, Site, Sitemap
+from amble.testing.farm.limits import bucket, refusing
+from tests.e2e.campaign import STEPS, Campaign
+from tests.e2e.crawler import Orders
+
+KILLS = int(os.environ.get("AMBLE_KILLS", "12"))
+KILLS_PER_CRAWL = 12  # then it may finish, and another begins
+CRAWL_DELAY_S = 0.8
+TOLERANCE_S = 0.01
+
+
+def sites() -> list[Site]:
+    return [
+        Site(name="plain.test", pages=Pages(200, 4_000)),
+        Site(name="listed.test", pages=Pages(100, 4_000), sitemap=Sitemap()),
+        Site(name="slow.test", pages=Pages(4, 4_000), robots=Robots(crawl_delay_s=CRAWL_DELAY_S)),
+        Site(name="strict.test", pages=Pages(12, 4_000), limit=refusing(bucket(5.0), "seconds")),
+    ]
+
+
+def orders_for(farm: FarmProcess, folder: Path, **settings: object) -> Orders:
+    given = {"pacing": "fixed", "fixed_delay": 0.02, "max_rate": "unlimited", **settings}
+    names = tuple(site.name for site in farm.sites)
+    return Orders(str(folder / "x.duckdb"), str(folder / "acked"), farm.port, names, given)
+
+
+def at_host(log: list[Entry], host: str) -> list[Entry]:
+    return sorted((entry for entry in log if entry.host == host), key=lambda entry: entry.arrived)
+
+
+def too_soon(entries: list[Entry], delay_s: float) -> list[tuple[str, str, float]]:
+    """Requests that came too soon after the one before. A robots.txt that nobody lived to store is asked for again."""
+    return [
+        (before.target, after.target, after.arrived - before.arrived)
+        for before, after in pairwise(entries)
+        if after.arrived - before.arrived < delay_s - TOLERANCE_S and not (before.is_robots and after.is_robots)
+    ]
+
+
+def kill_again_and_again(campaign: Campaign, kills: int) -> None:
+    """In turn at a moment and at a crash point; then it may finish."""
+    for number in range(kills):
+        if number % 2:
+            killed = campaign.kill_at_a_moment(1.0)
+        else:
+            killed = campaign.kill_at_a_step(STEPS[number // 2 % len(STEPS)], campaign.random.randrange(8))
+        if not killed:
+            return  # it was through before
+    campaign.finish()
+
+
+@pytest.fixture
+def farm() -> Iterator[FarmProcess]:
+    with FarmProcess(sites()) as served:
+        yield served
+
+
+@pytest.mark.parametrize("crawl", range(-(-KILLS // KILLS_PER_CRAWL)))
+def test_a_crawl_survives_being_killed_again_and_again(farm: FarmProcess, tmp_path: Path, crawl: int) -> None:
+    kills = min(KILLS_PER_CRAWL, KILLS - crawl * KILLS_PER_CRAWL)
+    campaign = Campaign(
+        orders_for(farm, tmp_path, rules={f"strict.test:{farm.port}": {"pacing": "gauge"}}), Random(f"kills {crawl}")
+    )
+    kill_again_and_again(campaign, kills)
+    known = campaign.look()
+    log, report = farm.log(), farm.judge()
+    assert [site.missing for site in report.hosts] == [()] * 4
+    assert known.counts.accepted == known.counts.final == known.counts.done, "something is stuck"
+    assert set(known.rows) == set(farm.urls())
+    finals = [each.counts.final for each in campaign.known]
+    assert finals == sorted(finals), "what was done is done again"
+    assert too_soon(at_host(log, "slow.test"), CRAWL_DELAY_S) == []
+    assert campaign.deaths.total() >= kills // 2, f"it was hardly killed: {campaign.deaths}"
+
+
+@pytest.mark.parametrize("rule", ["Crawl-delay", "learned delay"])
+def test_a_domain_is_left_alone_for_its_delay_after_a_restart(tmp_path: Path, rule: str) -> None:
+    """Killed right after a request and taken up at once: the next request comes no sooner for that [F3]."""
+    delay_s = 1.2
+    robots = Robots(crawl_delay_s=delay_s) if rule == "Crawl-delay" else Robots()
+    with FarmProcess([Site(name="slow.test", pages=Pages(8), robots=robots)]) as farm:
+        orders = orders_for(farm, tmp_path, pacing="linear", discover=False)
+        if rule == "learned delay":
+            remember_delay(orders, f"slow.test:{farm.port}", delay_s)
+        campaign = Campaign(orders, Random(0))
+        for requests in (2, 3, 4):  # robots.txt and a page, and then a page each time
+            assert campaign.kill_when(partial(has_been_asked, farm, requests))
+        entries = at_host(farm.log(), "slow.test")
+    assert [entry.is_robots for entry in entries].count(True) == 1, "what robots.txt says was stored"
+    assert too_soon(entries, delay_s) == []
+    assert any(after.arrived - before.arrived < 2 * delay_s for before, after in pairwise(entries)), (
+        "restarts take so long that this shows nothing"
+    )
+
+
+def has_been_asked(farm: FarmProcess, times: int) -> bool:
+    return len(farm.log()) >= times
+
+
+def remember_delay(orders: Orders, domain: str, delay_s: float) -> None:
+    """An earlier crawl of this file has learned it."""
+    row = DomainRow(domain, adaptive_delay_seconds=delay_s, adaptive_delay_floor_seconds=delay_s,
+                    learned_at=datetime.now(UTC), strategy="linear", numbers={"delay_s": delay_s})  # fmt: skip
+    with DuckDBStore.open(orders.file) as store:
+        store.submit(Batch(domains=[row])).result()
