@@ -171,6 +171,18 @@ def test_an_evicted_domain_keeps_its_address_and_the_address_its_distance() -> N
     assert world.limiter.try_permit("https://site-1.test/") is None
 
 
+def test_an_address_that_everybody_left_keeps_its_distance_all_the_same() -> None:
+    world = crowd(1, min_address_delay=900.0, domain_state_ttl=600.0)
+    world.ask_now("https://site-0.test/")
+    world.limiter.set_address("https://site-0.test/", "192.0.2.99")
+    world.clock.advance(700.0)
+    world.ask_now("https://site-0.test/")  # sweeps
+    world.limiter.set_address("https://new.test/", "192.0.2.7")
+    assert world.limiter.try_permit("https://new.test/") is None
+    world.clock.advance(201.0)
+    world.ask_now("https://new.test/")
+
+
 def test_a_permit_lost_at_an_address_is_told_and_its_slot_comes_back() -> None:
     world = crowd(2, max_parallel_per_address=1, permit_timeout=30.0)
     world.permit_now("https://site-0.test/")

@@ -201,6 +201,21 @@ def test_a_status_that_is_raised_counts_as_the_status(client: Client, status: st
     assert (85 < snapshot.domains[0].blocked_s < 95) == limited
 
 
+def test_what_a_parser_complains_of_is_no_status() -> None:
+    """aiohttp reports bytes that are no HTTP as a response of status 400, raised from the parser's complaint."""
+
+    def raise_as_aiohttp_does() -> None:
+        try:
+            raise ValueError("bad chunk")
+        except ValueError as complaint:
+            raise Odd(status=400, headers={}) from complaint
+
+    with pytest.raises(Odd) as caught:
+        raise_as_aiohttp_does()
+    assert response_in(caught.value) is None
+    assert response_in(Odd(status=400, headers={})) == (400, {})
+
+
 class Odd(Exception):
     def __init__(self, **fields: Any) -> None:
         super().__init__("odd")

@@ -129,13 +129,15 @@ def test_a_block_is_anchored_to_the_wall_clock_across_a_restart() -> None:
     assert first_turn_s(over) < 1.0
 
 
-def test_a_block_says_nothing_of_the_pace() -> None:
-    """A gauge that was told to stay away on its first request has measured nothing yet."""
-    world = World(**{**FREE, "pacing": "gauge"})
-    world.ask_now(status=429, headers=HOUR)
-    later = next_run(world.limiter.save(), pacing="gauge")
-    first_turn_s(later)
-    assert later.domain().reason not in ("learned earlier", "")
+@pytest.mark.parametrize("strategy", ["gauge", "aimd", "fibonacci", "fixed"])
+def test_a_block_says_nothing_of_the_pace(strategy: str) -> None:
+    """A site that asked to be left alone at a redirect has not said how fast it can be asked."""
+    world = World(**{**FREE, "pacing": strategy})
+    world.ask_now(status=301, headers=HOUR)
+    later = next_run(world.limiter.save(), pacing=strategy)
+    assert first_turn_s(later) >= 3_600.0
+    assert later.domain().reason != "learned earlier"
+    assert later.limiter.save() == []
 
 
 @pytest.mark.parametrize("now", STRATEGIES)

@@ -13,7 +13,7 @@ import pytest
 
 from amble import AlreadySettled, CircuitOpen, Failure, Limiter, PermitError
 from amble.core.headers import Headers
-from amble.limiter import UnsettledPermit
+from amble.limiter import IssuedPermit, UnsettledPermit
 from tests.limiter.helpers import FREE, URL, World
 
 # -- what is learned from an answer
@@ -346,6 +346,20 @@ def test_an_error_after_settling_is_not_counted() -> None:
     with pytest.raises(TimeoutError):
         late()
     assert world.limiter.snapshot().failures == 0
+
+
+def test_settled_by_another_thread_in_the_last_moment_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen unsettled on leaving the block, settled by the time the lock is held."""
+    world = World(**FREE)
+    monkeypatch.setattr(IssuedPermit, "settled", property(lambda self: False))
+    with pytest.raises(TimeoutError), world.limiter.permit_sync(URL) as permit:
+        _settle_and_fail(permit)
+    assert world.limiter.snapshot().successes == 1
+
+
+def _settle_and_fail(permit: IssuedPermit) -> None:
+    permit.settle(status=200)
+    raise TimeoutError
 
 
 def test_a_refusal_at_one_domain_is_no_failure_of_another() -> None:

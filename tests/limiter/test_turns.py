@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amble import BadDomain, Limiter, PacingSettings, Rule, SettingsError, TooLate
-from amble.testing.virtual import Deadlock, run
+from amble.testing.virtual import Deadlock, VirtualLoop, run
 from tests.limiter.helpers import EXACT, FREE, REAL_LOOPS, URL, World, counted_waits, settle_down, turns
 
 # -- spacing and slots
@@ -334,14 +334,54 @@ def test_waiting_for_hours_takes_no_turns_of_the_loop() -> None:
 
 
 def test_other_answers_of_the_domain_do_not_wake_who_waits_for_an_instant(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(max_parallel_per_domain=100)
+    world = World(**{**FREE, "max_parallel_per_domain": 100})
+    flying = [world.permit_now() for _ in range(60)]
+    world.limiter.set_crawl_delay(URL, 100.0)
 
     async def main() -> None:
-        await asyncio.gather(*(world.ask(takes_s=10.35) for _ in range(60)))
+        waiting = asyncio.create_task(world.ask())
+        for permit in flying:
+            await asyncio.sleep(1.0)
+            permit.settle(status=200)
+        assert await waiting == 100.0
 
     with counted_waits(monkeypatch) as waits:
         world.run(main())
-    assert max(waits.values()) <= 3
+    assert list(waits.values()) == [1]
+
+
+def test_who_was_woken_or_went_away_leaves_no_timer_behind() -> None:
+    world = World(**{**FREE, "max_parallel_per_domain": 1})
+
+    async def main() -> int:
+        for number in range(50):
+            holder = world.permit_now()
+            woken, cancelled = asyncio.create_task(world.ask()), asyncio.create_task(world.ask())
+            await asyncio.sleep(1.0)
+            (holder.settle if number % 2 else holder.cancel)(**({"status": 200} if number % 2 else {}))
+            cancelled.cancel()
+            await asyncio.wait([woken, cancelled])
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return sum(not timer.cancelled() for timer in loop._scheduled)
+
+    assert world.run(main()) == 0
+
+
+def test_a_thread_wakes_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    limiter = Limiter(**{**EXACT, "fixed_delay": 0.01})
+
+    def ask() -> None:
+        with limiter.permit_sync(URL) as permit:
+            permit.settle(status=200)
+
+    with counted_waits(monkeypatch) as waits:
+        threads = [threading.Thread(target=ask) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert max(waits.values()) <= 5
 
 
 @pytest.mark.parametrize("kind", REAL_LOOPS)

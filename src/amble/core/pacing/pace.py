@@ -100,10 +100,6 @@ class Pace(PaceState):
         block, in_flight = self.block, self.in_flight
         return in_flight < self.parallel and not (in_flight and block and block.probes_out >= self._probes_max())
 
-    def evictable(self, now: float) -> bool:
-        """Nothing would be forgotten, neither here nor at the address."""
-        return super().evictable(now) and (self.shared is None or now >= self.shared.not_before)
-
     def sent(self, permit: Permit, now: float) -> None:
         """The request left only now: what comes after it is spaced from here."""
         permit.sent_at = now
@@ -203,7 +199,7 @@ class Pace(PaceState):
         if permit.epoch != self.epoch:
             return  # sent before the block was known: says nothing about what holds now
         self.success_streak += 1
-        self.seen_at = now
+        self.seen_at = permit.sent_at
         if self.trouble is not None:
             self.trouble.succeed(now)
         block = self.block
