@@ -49,6 +49,7 @@ class Frontier:
         self.accepted = self.final = self.deferred = 0
         self.under_way = 0  # requests; robots.txt and sitemaps included
         self.pages_under_way = 0
+        self.resumed_at: float | None = None  # an earlier run may have asked anybody just before
         self.draining = False  # let what is under way end, send nothing more
         self._heap: list[tuple[float, int, int, Lane]] = []
 
@@ -71,7 +72,16 @@ class Frontier:
         lane = self.lanes.get(domain)
         if lane is None:
             lane = self.lanes[domain] = Lane(self.registry.pace(domain, now, utc))
+            if self.resumed_at is not None:
+                self._take_up(lane, self.resumed_at)
         return lane
+
+    def _take_up(self, lane: Lane, resumed_at: float) -> None:
+        """Keep the distance to whatever an earlier run may have sent here just before it ended."""
+        if lane.pace.last_start < resumed_at:
+            lane.pace.resume_silently(resumed_at)
+        for scheme in ("http", "https"):  # though only one of the two may be visited from now on
+            self._heed(lane, f"{scheme}://{lane.domain}")
 
     # -- what goes out
 
@@ -173,11 +183,15 @@ class Frontier:
         """The robots.txt of an origin was answered: its visits are judged anew."""
         lane = self.lane(origin, now, utc)
         lane.held = False
+        self._heed(lane, origin)  # now, and not first with the next page: this was a request as well
+        self.schedule(lane, now)
+
+    def _heed(self, lane: Lane, origin: str) -> None:
+        """Keep the crawl delay that is known of an origin, perhaps from an earlier run."""
         standing = self.book.standing(origin)
         delay_s = standing.policy.crawl_delay_s if standing is not None and standing.policy is not None else None
         if delay_s is not None and delay_s <= self.book.settings.honour_crawl_delay_up_to:
-            lane.heed(origin, delay_s)  # now, and not first with the next page: this was a request as well
-        self.schedule(lane, now)
+            lane.heed(origin, delay_s)
 
     def _lose_robots(self, visit: Visit, now: float, utc: datetime) -> None:
         """Nobody will be asked for it where it lies: unreachable, for all that its origin can tell."""

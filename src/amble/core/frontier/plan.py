@@ -64,6 +64,7 @@ class CrawlPlan:
 
     def resume(self, visits: Iterable[Visit], now: float, utc: datetime) -> None:
         """Go on with tasks that an earlier run accepted and did not finish."""
+        self.frontier.resumed_at = now
         for visit in visits:
             self._seen.add(visit.task)
             self.frontier.accepted += visit.attempt > 1 or bool(visit.trail)  # `add` counts the others

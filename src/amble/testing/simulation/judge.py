@@ -1,0 +1,235 @@
+"""Politeness as the servers see it. Knows the sites and what they said, and nothing of how the crawler decides.
+
+Ids are those of the invariants in docs/simulation.md. A request *begins* when the crawler lets it go and is *sent* when
+its bytes leave; connecting lies between the two, and is nobody's to plan. So a request must begin no sooner than the
+gap after every earlier begin, and no sooner than the gap after everything sent before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import urljoin, urlsplit
+
+from amble.core.frontier.visit import Kind
+from amble.fetcher import FetchResult
+from amble.settings import Settings
+from amble.testing.simulation.robots import RobotsFile
+
+EPSILON_S = 1e-6
+ROBOTS_HOPS_MAX = 5  # RFC 9309 2.3.1.2
+KEPT_BLOCK_S = 60.0  # a block shorter than this need not outlive a run
+NO_RULES = RobotsFile()
+
+
+@dataclass(eq=False, slots=True)
+class Exchange:
+    """One request as its server sees it."""
+
+    url: str
+    host: str
+    kind: Kind
+    began: float
+    address: str | None  # where the crawler knew its host to lie when it began
+    sent_at: float = math.nan
+
+    def sent(self, now: float) -> None:
+        self.sent_at = now
+
+
+@dataclass(slots=True)
+class Robots:
+    """What an origin has last told the crawler."""
+
+    file: RobotsFile | None = None
+    until: float = -math.inf  # how long it may be trusted
+    good: RobotsFile | None = None
+    good_at: float = -math.inf
+    loaded: bool = False  # from an earlier run: how old the crawler takes it to be is a matter of its wall clock
+
+
+@dataclass(slots=True)
+class Judge:
+    """Collects what is wrong."""
+
+    settings: Settings
+    roots: frozenset[str]
+    files: Mapping[bytes, RobotsFile]
+    hits: Counter[str]
+    violations: list[str] = field(default_factory=list)
+    paused: bool = False
+    requests: int = 0
+    robots: dict[str, Robots] = field(default_factory=dict)
+    _under_way: list[Exchange] = field(default_factory=list)
+    _log: dict[str, list[Exchange]] = field(default_factory=dict)
+    _blocked_until: dict[str, float] = field(default_factory=dict)
+    _addresses: dict[str, str] = field(default_factory=dict)
+
+    def fail(self, rule: str, what: str) -> None:
+        self.violations.append(f"{rule} {what}")
+
+    # -- requests
+
+    def begin(self, url: str, kind: Kind, now: float) -> Exchange:
+        self.requests += 1
+        host = urlsplit(url).netloc
+        exchange = Exchange(url, host, kind, now, self._addresses.get(host))
+        if self.paused:
+            self.fail("J1", f"{url} asked for during a pause")
+        self._check_address(exchange)
+        self._check_scope(exchange)
+        self._check_spacing(exchange)
+        self._check_block(exchange)
+        self._check_verdict(exchange)
+        self._under_way.append(exchange)
+        self._check_caps(exchange)
+        self._log.setdefault(host, []).append(exchange)
+        if exchange.address is not None:
+            self._log.setdefault(exchange.address, []).append(exchange)
+        return exchange
+
+    def end(self, exchange: Exchange) -> None:
+        self._under_way.remove(exchange)
+
+    def _check_address(self, exchange: Exchange) -> None:
+        if urlsplit(exchange.url).scheme not in ("http", "https"):
+            self.fail("S1", f"{exchange.url} is not of the web")
+
+    def _check_scope(self, exchange: Exchange) -> None:
+        if exchange.kind is not Kind.PAGE:
+            return
+        host = exchange.host.removeprefix("www.")
+        below = self.settings.visiting.allow_subdomains and any(host.endswith(f".{root}") for root in self.roots)
+        if host not in self.roots and not below:
+            self.fail("S1", f"{exchange.url} belongs to nobody's site")
+
+    def _check_spacing(self, exchange: Exchange) -> None:
+        self._space("P1", exchange, exchange.host, self.gap_s(exchange.host))
+        if exchange.address is not None:
+            self._space("P1b", exchange, exchange.address, self.settings.pacing.min_address_delay)
+
+    def _space(self, rule: str, exchange: Exchange, whose: str, gap_s: float) -> None:
+        for earlier in reversed(self._log.get(whose, ())[-20:]):
+            sent_at = earlier.sent_at if earlier.sent_at <= exchange.began else earlier.began
+            if exchange.began < sent_at + gap_s - EPSILON_S:
+                took_s = exchange.began - sent_at
+                self.fail(rule, f"{exchange.url} at {exchange.began:.3f} only {took_s:.3f} s after {earlier.url}, not {gap_s:g} s")  # fmt: skip # noqa: E501
+                return
+
+    def gap_s(self, host: str) -> float:
+        """The least that must lie between two requests to a host, whatever was learned."""
+        pacing = self.settings.pacing
+        asked = [
+            known.file.delay_s
+            for origin, known in self.robots.items()
+            if urlsplit(origin).netloc == host and known.file is not None and known.file.delay_s is not None
+            and known.file.delay_s <= self.settings.robots.honour_crawl_delay_up_to
+        ]  # fmt: skip
+        return max(
+            0.0 if pacing.max_rate is None else 1.0 / pacing.max_rate,
+            pacing.min_crawl_delay,
+            max(asked) if asked else pacing.default_crawl_delay,
+            pacing.fixed_delay if pacing.pacing == "fixed" else 0.0,
+            pacing.base_delay if pacing.pacing == "linear" else 0.0,
+        )
+
+    def _check_caps(self, exchange: Exchange) -> None:
+        pacing, fetching = self.settings.pacing, self.settings.fetching
+        here = sum(other.host == exchange.host for other in self._under_way)
+        if here > pacing.max_parallel_per_domain:
+            self.fail("P2", f"{here} requests at once to {exchange.host}")
+        if len(self._under_way) > fetching.max_total_connections:
+            self.fail("P2c", f"{len(self._under_way)} requests at once")
+        most = pacing.max_parallel_per_address
+        if exchange.address is not None and most is not None:
+            here = sum(other.address == exchange.address for other in self._under_way)
+            if here > most:
+                self.fail("P2b", f"{here} requests at once to {exchange.address}")
+        if here == pacing.max_parallel_per_domain:
+            self.hits["a full domain"] += 1
+        if len(self._under_way) == fetching.max_total_connections:
+            self.hits["every place taken"] += 1
+
+    # -- what servers said
+
+    def met(self, host: str, address: str) -> None:
+        self._addresses[host] = address
+
+    def told_to_wait(self, host: str, wait_s: float, now: float) -> None:
+        self.hits["Retry-After"] += 1
+        self._blocked_until[host] = max(self._blocked_until.get(host, 0.0), now + wait_s)
+
+    def _check_block(self, exchange: Exchange) -> None:
+        until = self._blocked_until.get(exchange.host, -math.inf)
+        if exchange.began < until - EPSILON_S:
+            self.fail("P3", f"{exchange.url} at {exchange.began:.3f}, though told to wait until {until:.3f}")
+
+    def learn_robots(self, origin: str, trail: tuple[str, ...], result: FetchResult, now: float) -> None:
+        """The answer to a robots.txt, or to what it was redirected to, has reached the crawler."""
+        known, status, hops = self.robots.setdefault(origin, Robots()), result.status, len(trail)
+        if hops > ROBOTS_HOPS_MAX:
+            self.fail("L4", f"robots.txt of {origin} followed over {hops} redirects")
+        if result.failure is not None or status is None:
+            self._miss(known, now)
+        elif 300 <= status < 304 or status in (307, 308):
+            target = urljoin(result.url, result.headers.get("location", ""))
+            if hops == ROBOTS_HOPS_MAX or target in (*trail, result.url):
+                self._keep(known, NO_RULES, now, good=False)  # as good as none
+            else:
+                self._miss(known, now)  # until the next hop is answered, which may never be
+        elif status == 304 and known.good is not None:
+            self._keep(known, known.good, now, good=True)
+        elif 200 <= status < 300:
+            self._keep(known, self.files.get(result.body or b"", NO_RULES), now, good=True)
+        elif 400 <= status < 500 and status != 429:
+            self._keep(known, NO_RULES, now, good=False)
+        else:
+            self._miss(known, now)
+
+    def _keep(self, known: Robots, file: RobotsFile, now: float, *, good: bool) -> None:
+        known.file, known.until = file, now + self.settings.robots.robots_max_age
+        known.good = file if good else None
+        known.good_at, known.loaded = now, False
+
+    def _miss(self, known: Robots, now: float) -> None:
+        robots = self.settings.robots
+        if known.loaded and robots.robots_unreachable == "allow":
+            known.file, known.until = NO_RULES, math.inf
+        elif known.good is not None and now - known.good_at <= robots.robots_stale_age:
+            known.file, known.until = known.good, math.inf
+            self.hits["robots stale"] += 1
+        else:
+            known.file = NO_RULES if robots.robots_unreachable == "allow" else None
+            known.until = math.inf
+
+    def _check_verdict(self, exchange: Exchange) -> None:
+        if exchange.kind is Kind.ROBOTS or not self.settings.robots.respect_robots_txt:
+            return
+        parts = urlsplit(exchange.url)
+        known = self.robots.get(f"{parts.scheme}://{parts.netloc}", Robots())
+        if known.file is None:
+            self.fail("P5", f"{exchange.url} without a robots.txt")
+        elif exchange.began > known.until + EPSILON_S:
+            self.fail("P5", f"{exchange.url} on the word of a robots.txt that is too old")
+        elif not known.file.allows(parts.path or "/"):
+            self.fail("P5", f"{exchange.url} is disallowed")
+        elif (known.file.delay_s or 0.0) > self.settings.robots.honour_crawl_delay_up_to:
+            self.fail("P5", f"{exchange.url}, where the crawl delay is too long to be kept")
+
+    # -- another run
+
+    def restart(self, robots: dict[str, Robots], now: float, *, blocks_kept: bool) -> None:
+        """What the next run cannot know, the servers cannot ask of it; when it was last here is no secret to them."""
+        if self._under_way:
+            self.fail("J2", f"{len(self._under_way)} requests outlive their run")
+        self.robots = {origin: replace(known, loaded=True) for origin, known in robots.items()}
+        for address in self._addresses.values():
+            self._log.pop(address, None)  # the next run does not know yet who lives there
+        self._addresses.clear()
+        for whose, exchanges in self._log.items():
+            self._log[whose] = [one for one in exchanges if not math.isnan(one.sent_at)]
+        self._blocked_until = {
+            host: until for host, until in self._blocked_until.items() if blocks_kept and until - now > KEPT_BLOCK_S
+        }

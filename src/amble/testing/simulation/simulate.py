@@ -1,0 +1,234 @@
+"""Runs the real crawl of one seed in virtual time, stops it, starts it again, and says what was wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+from amble.assemble import SeenSet, make_plan
+from amble.core.frontier.changes import Changes, Ready
+from amble.core.frontier.plan import CrawlPlan
+from amble.core.frontier.visit import Kind
+from amble.core.seeds import seed_url
+from amble.crawl import Crawl
+from amble.fetcher import FetchResult
+from amble.jobs import rows
+from amble.jobs.job import KEEP_EVERY_S
+from amble.testing.simulation.judge import Judge, Robots
+from amble.testing.simulation.ledger import Ledger
+from amble.testing.simulation.web import SimulatedWeb
+from amble.testing.simulation.world import World, make_world
+from amble.testing.virtual import Stuck, VirtualClock, run
+
+LONGEST_S = 30 * 86_400.0  # of virtual time; nothing here takes a week
+REQUESTS_MAX = 5_000
+DAY = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class Trace:
+    """What happened in the simulation of one seed."""
+
+    seed: int
+    lines: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    hits: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+    virtual_s: float = 0.0
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
+
+
+class RunClock:
+    """The clock of one process: its monotonic time begins wherever it likes."""
+
+    def __init__(self, clock: VirtualClock, zero: float) -> None:
+        self._clock = clock
+        self._zero = zero
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() + self._zero
+
+    def utc(self) -> datetime:
+        return self._clock.utc()
+
+
+class Simulation:
+    """One seed."""
+
+    def __init__(self, seed: int, world: World) -> None:
+        self.trace = Trace(seed)
+        self.world = world
+        self.clock = VirtualClock()
+        self.random = Random(f"run {seed}")
+        self.seeds = [seed_url(text) for text in world.seeds]
+        files = {file.body(): file for site in world.sites.values() for _, file in site.robots}
+        roots = frozenset(seed.url.split("/")[2].removeprefix("www.") for seed in self.seeds)
+        self.judge = Judge(world.settings, roots, files, self.trace.hits, self.trace.violations)
+        say = self.trace.lines.append
+        self.ledger = Ledger(world.settings, self.judge.fail, self.trace.hits, say)
+        self.web = SimulatedWeb(world.sites, self.judge, Random(f"web {seed}"), self.trace.hits, say)
+        self.saved_robots: dict[str, Robots] = {}
+        self.plan: CrawlPlan | None = None
+        self.restarted = False
+
+    # -- the whole story
+
+    async def main(self) -> None:
+        jumps = [asyncio.create_task(self._jump(at, days)) for at, days in self.world.wall_jumps]
+        ways: list[tuple[float, str, float] | None] = [*self.world.restarts, None]
+        for way in ways:
+            await self._run(way)
+            if way is None:
+                break
+            self._go_down(way[1])
+            await asyncio.sleep(way[2])
+        for jump in jumps:
+            jump.cancel()
+        if left := set(self.ledger.tasks) - set(self.ledger.ended) - self.ledger.deferred:
+            self.judge.fail("V6", f"finished, though {len(left)} URLs are open, such as {min(left)}")
+
+    async def _run(self, way: tuple[float, str, float] | None) -> None:
+        clock = RunClock(self.clock, self.random.choice((0.0, 4e4, 1e6)))
+        self.web.clock = clock
+        plan = self._make_plan(clock)
+        fetching = self.world.settings.fetching
+        crawl = Crawl(
+            plan, self.web, clock, token=plan.frontier.book.terms.token, in_flight_max=fetching.max_total_connections,
+            on_changes=self._on_changes,
+        )  # fmt: skip
+        running = asyncio.create_task(crawl.run())
+        beside = [asyncio.create_task(self._keep_learning(plan, clock))]
+        beside += [asyncio.create_task(self._pause(crawl, *pause)) for pause in self.world.pauses]
+        if way is not None:
+            beside.append(asyncio.create_task(self._end(crawl, running, way[0], way[1])))
+        try:
+            await asyncio.wait_for(running, LONGEST_S)
+        except TimeoutError:
+            self.judge.fail("V1", "the crawl does not end")
+        except asyncio.CancelledError:
+            if not self.ledger.dead:
+                raise
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            self.judge.paused = False
+        if not self.ledger.dead:
+            self._check_the_end(plan)
+            self._keep(plan, clock, last=True)
+
+    def _make_plan(self, clock: RunClock) -> CrawlPlan:
+        self.ledger.begin_run()
+        seen = SeenSet()
+        for task in self.ledger.tasks:
+            seen.add(task)
+        plan = self.plan = make_plan(self.world.settings, self.seeds, Random(self.random.random()).random, seen)
+        now, utc = clock.monotonic(), clock.utc()
+        frontier, ledger = plan.frontier, self.ledger
+        learned = (rows.learned_of(row) for row in ledger.domains.values())
+        frontier.registry.load((row for row in learned if row is not None), now, utc)
+        aged = [(row, (utc - row.fetched_at).total_seconds()) for row in ledger.robots.values() if row.fetched_at]
+        frontier.book.load(aged, now)
+        if self.restarted:
+            frontier.accepted = frontier.final = len(ledger.ended)
+            plan.resume(ledger.open_tasks(), now, utc)
+        self._on_changes(plan.start(self.seeds, now, utc), None, None, utc)
+        return plan
+
+    def _check_the_end(self, plan: CrawlPlan) -> None:
+        frontier = plan.frontier
+        self.ledger.balance(plan)
+        if frontier.under_way or frontier.queued or any(len(lane) for lane in frontier.lanes.values()):
+            self.judge.fail("V6", f"finished with {frontier.queued} queued, {frontier.under_way} under way")
+        if any(lane.pace.in_flight for lane in frontier.lanes.values()):
+            self.judge.fail("P2", "a permit was never settled")
+
+    def _go_down(self, how: str) -> None:
+        now = self.clock.monotonic()
+        self.trace.lines.append(f"{now:.6f} {how}")
+        self.trace.hits[how] += 1
+        if how == "crash":
+            self.ledger.crash(now - self.world.commit_lag_s)
+        self.restarted = True
+        self.judge.restart(self.saved_robots, now, blocks_kept=how != "crash")
+
+    # -- what the crawl tells
+
+    def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
+        if self.ledger.dead:
+            return
+        now = self.clock.monotonic()
+        if ready is not None and result is not None and ready.visit.kind is Kind.ROBOTS:
+            self.judge.learn_robots(ready.visit.task, ready.visit.trail, result, now)
+        self.ledger.take(changes, ready, result, now)
+        if self.plan is not None and (ready is not None or not changes.accepted):
+            self.ledger.balance(self.plan)
+        if self.judge.requests > REQUESTS_MAX:
+            raise Stuck(f"more than {REQUESTS_MAX} requests")
+
+    def _keep(self, plan: CrawlPlan, clock: RunClock, *, last: bool) -> None:
+        self.ledger.keep(plan, clock.monotonic(), clock.utc(), last=last)
+        self.saved_robots = {
+            origin: known for origin, known in self.judge.robots.items() if origin in self.ledger.robots
+        }
+
+    # -- what happens beside it
+
+    async def _keep_learning(self, plan: CrawlPlan, clock: RunClock) -> None:
+        while True:
+            await asyncio.sleep(KEEP_EVERY_S)
+            self._keep(plan, clock, last=False)
+
+    async def _pause(self, crawl: Crawl, after_s: float, for_s: float) -> None:
+        await asyncio.sleep(after_s)
+        crawl.pause()
+        self.judge.paused = True
+        self.trace.hits["paused"] += 1
+        await asyncio.sleep(for_s)
+        self.judge.paused = False
+        crawl.resume()
+
+    async def _end(self, crawl: Crawl, running: asyncio.Task[None], after_s: float, how: str) -> None:
+        await asyncio.sleep(after_s)
+        self.judge.paused = False
+        if how == "drain":
+            crawl.drain()
+        elif how == "stop":
+            crawl.stop()
+        else:
+            self.ledger.dead = True
+            running.cancel()
+
+    async def _jump(self, at: float, days: float) -> None:
+        await asyncio.sleep(at)
+        self.clock.shift_wall(days * DAY)
+        self.trace.hits["wall clock set"] += 1
+
+
+def simulate(seed: int, world: World | None = None) -> Trace:
+    """Crawl the web of this seed. Whatever is wrong is in `violations`, each beginning with the id of its rule."""
+    simulation = Simulation(seed, world or make_world(seed))
+    trace = simulation.trace
+    try:
+        _play(simulation.main(), simulation.clock)
+    except Stuck as stuck:
+        trace.violations.append(f"V5 {stuck}")
+    except Exception as error:
+        trace.violations.append(f"V0 {type(error).__name__}: {error}")
+    trace.requests, trace.virtual_s = simulation.judge.requests, simulation.clock.monotonic()
+    return trace
+
+
+def _play(main: Coroutine[Any, Any, None], clock: VirtualClock) -> None:
+    with suppress(asyncio.CancelledError):
+        run(main, clock=clock)

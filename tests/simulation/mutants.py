@@ -1,0 +1,122 @@
+"""Deliberate faults in copies of the product, each of which the simulation must notice.
+
+Every mutant is one replacement in one file. Where the text to be replaced is gone, the list is out of date, and that is
+a failure too.
+"""
+
+# ruff: noqa: E501 - a mutant a line, so that the list can be read as one
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+SEEDS = 600
+TIMEOUT_S = 180.0
+STUCK = "V5"  # also: so busy that it never came to an end
+
+
+class Mutant(NamedTuple):
+    """One fault: what is wrong, where, and the rules of which at least one must notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    rules: tuple[str, ...]
+
+
+PACE, PLAN, FRONTIER = "core/pacing/pace.py", "core/frontier/plan.py", "core/frontier/frontier.py"
+LANE, BOOK, DISCOVERY = "core/frontier/lane.py", "core/robots/book.py", "core/frontier/discovery.py"
+CRAWL, OUTCOME, BLOCKS = "crawl.py", "core/outcome.py", "core/retry_after.py"
+
+MUTANTS = (
+    Mutant("no spacing after a send", PACE, "        self.last_start = now\n        if self.bounds.random", "        if self.bounds.random", ("P1", "P1b")),
+    Mutant("the crawl delay is not heard", LANE, "self.pace.set_crawl_delay(max(self._asked_s.values(), default=None))", "pass", ("P1",)),
+    Mutant("robots.txt does not count as a request", FRONTIER, "self._heed(lane, origin)  # now", "pass  # now", ("P1",)),
+    Mutant("the shortest crawl delay of two origins holds", LANE, "max(self._asked_s.values()", "min(self._asked_s.values()", ("P1",)),
+    Mutant("a resumed run keeps no distance", FRONTIER, "            lane.pace.resume_silently(resumed_at)", "            pass", ("P1",)),
+    Mutant("max_rate is forgotten", "core/pacing/bounds.py", "(0.0 if max_rate is None else 1.0 / max_rate, Source.MAX_RATE)", "(0.0, Source.MAX_RATE)", ("P1",)),
+    Mutant("spaced from the permit, not from the send", PACE, "        if now > self.last_start:\n            self.last_start = now\n            self._respace()", "        pass", ("P1", "P1b")),
+    Mutant("one request more per domain", PACE, "len(flying) >= self.parallel", "len(flying) > self.parallel", ("P2",)),
+    Mutant("one request more in all", CRAWL, "len(self._tasks) < self._in_flight_max", "len(self._tasks) <= self._in_flight_max", ("P2c",)),
+    Mutant("addresses have no cap", PACE, "            if isinstance(got, float):\n                return got", "            if isinstance(got, float):\n                got = None", ("P2b", "P1b")),
+    Mutant("Retry-After is not kept", PACE, "self.blocked_until = max(self.blocked_until, now + wait_s)", "pass", ("P3",)),
+    Mutant("Retry-After in milliseconds", BLOCKS, "delay_s = float(text)\n", "delay_s = float(text) / 1000\n", ("P3",)),
+    Mutant("a date judged by our own clock", BLOCKS, "answered_at = (http_date(date) if date else None) or utc", "answered_at = utc", ("P3", "V0", "V1")),
+    Mutant("a late success lifts the block", PACE, "        block = self.block\n        if block is not None:\n            block.probe_successes += 1", "        self.blocked_until = now\n        block = self.block\n        if block is not None:\n            block.probe_successes += 1", ("P3",)),
+    Mutant("a block shortens the one before it", PACE, "self.blocked_until = max(self.blocked_until, now + pause_s * (1 + 0.1 * self.bounds.random()))", "self.blocked_until = now + pause_s", ("P3",)),
+    Mutant("a long block is not restored", "core/pacing/learned.py", "pace.blocked_until = max(pace.blocked_until, now + left_s)", "pass", ("P3",)),
+    Mutant("robots 5xx allows everything", "core/robots/policy.py", "    if 400 <= status < 500 and status != 429:", "    if 400 <= status < 600 and status != 429:", ("P5",)),
+    Mutant("robots 429 allows everything", "core/robots/policy.py", "    if 400 <= status < 500 and status != 429:", "    if 400 <= status < 500:", ("P5",)),
+    Mutant("a robots.txt that cannot be had allows", "core/robots/policy.py", "return Access.UNREACHABLE  # 2.3.1.4: network errors", "return Access.UNAVAILABLE  # 2.3.1.4: network errors", ("P5",)),
+    Mutant("robots.txt is trusted for ever", BOOK, "entry.learned(policy, now, now + self.settings.robots_max_age)", "entry.learned(policy, now, now + 1e9)", ("P5",)),
+    Mutant("only links are judged by robots.txt", FRONTIER, "if visit.kind is not Kind.ROBOTS:\n", "if visit.kind is not Kind.ROBOTS and not visit.trail:\n", ("P5",)),
+    Mutant("a refusal of robots.txt is not heard", BOOK, "        if reason is not None:", "        if reason is not None and path_of(url).startswith('/robots'):", ("P5",)),
+    Mutant("too long a crawl delay is ignored", BOOK, "if delay_s > self.settings.honour_crawl_delay_up_to:", "if delay_s > 1e9:", ("P5",)),
+    Mutant("redirects leave the site", PLAN, "        out = self.scope.judge(target)\n", "        out = None\n", ("S1",)),
+    Mutant("links leave the site", "core/scope.py", "        return self.judge(url)\n", "        return self._shape(url)\n", ("S1",)),
+    Mutant("redirects have no end", PLAN, "len(visit.trail) >= self.settings.max_redirects or target in visit.trail", "target in visit.trail", ("L4",)),
+    Mutant("robots redirects have no end", BOOK, "len(entry.hops) > REDIRECTS_MAX or", "len(entry.hops) > 99 or", ("L4",)),
+    Mutant("one try more than wanted", PLAN, "visit.attempt <= (min(1, most)", "visit.attempt <= 1 + (min(1, most)", ("L1",)),
+    Mutant("a 404 is tried again", OUTCOME, "Failure.HTTP_CLIENT_ERROR: Lesson(Outcome.SUCCESS, retried=False)", "Failure.HTTP_CLIENT_ERROR: Lesson(Outcome.SUCCESS, retried=True)", ("L3", "L1")),
+    Mutant("a redirect forgets its task", "core/frontier/visit.py", "url=url, trail=(*self.trail, self.url)", "url=url, task=url, trail=(*self.trail, self.url)", ("L1",)),
+    Mutant("a URL that robots.txt refuses vanishes", FRONTIER, "                self.end_visits([visit], Over(State.SKIPPED, verdict.failure, verdict.reason), now, utc, changes)\n", "", ("L1", "V6")),
+    Mutant("the same URL twice", PLAN, "        if not self._seen.add(visit.task):\n            return\n", "        self._seen.add(visit.task)\n", ("L1", "V5")),
+    Mutant("the budget counts what is queued, not what was accepted", PLAN, "overall is not None and self.frontier.accepted >= overall", "overall is not None and self.frontier.queued >= overall", ("L1",)),
+    Mutant("stopping forgets what is queued", FRONTIER, "        self.draining = True\n        self._hand_back(changes)", "        self.draining = True\n        for lane in self.lanes.values():\n            lane.drain()", ("L1", "V6")),
+    Mutant("draining sends on", FRONTIER, "while self._heap and not self.draining:", "while self._heap:", ("L1", "V6", "V0")),
+    Mutant("a given-up request is not handed back", CRAWL, "        if task.cancelled():  # perhaps", "        if False:  # perhaps", ("L1", "V6", "V5", "P2")),
+    Mutant("a pause does not pause", CRAWL, "            if self._paused:\n                return math.inf\n", "", ("J1",)),
+    Mutant("nothing ready is taken for the end", FRONTIER, "        if self.under_way:\n            return WaitUntil(math.inf)\n", "", ("V6", "L1")),
+    Mutant("nobody is told that an answer came", CRAWL, "        ready = self._tasks.pop(task)\n        self._settled.set()", "        ready = self._tasks.pop(task)", ("V5",)),
+    Mutant("the robots.txt answered releases nobody", FRONTIER, "        lane.held = False\n        self._heed", "        self._heed", ("V5", "V6")),
+    Mutant("a fault of our own keeps the turn to ask", DISCOVERY, "            book.forget_ask(origin)  # says nothing", "            pass  # says nothing", ("V5", "V6")),
+    Mutant("a lost sitemap holds up its pages", FRONTIER, "        self.lane(visit.task, now, utc).walks[visit.task].failed(visit.first_url, failure)\n", "", ("V5", "V6")),
+    Mutant("the wall clock spaces", "crawl.py", "now, utc, changes = self.clock.monotonic(), self.clock.utc(), Changes()", "now, utc, changes = self.clock.utc().timestamp(), self.clock.utc(), Changes()", ("P1", "V5", "V1", "P3")),
+    Mutant("polling without a pause", CRAWL, "return max(0.0, step.instant - now)", "return 0.0", ("V5",)),
+)  # fmt: skip
+
+
+def try_out(mutant: Mutant) -> tuple[bool, str]:
+    """Whether a mutant was noticed, and by what."""
+    with tempfile.TemporaryDirectory() as folder:
+        copied = Path(folder) / "src"
+        shutil.copytree(SOURCE, copied, ignore=shutil.ignore_patterns("__pycache__"))
+        path = copied / "amble" / mutant.file
+        text = path.read_text("utf-8")
+        if text.count(mutant.old) != 1:
+            return False, f"the text to replace occurs {text.count(mutant.old)} times in {mutant.file}"
+        path.write_text(text.replace(mutant.old, mutant.new), "utf-8")
+        command = [sys.executable, "-m", "amble.testing.simulation", "--seeds", str(SEEDS), "--until-failure"]
+        env = {**os.environ, "PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            ran = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return STUCK in mutant.rules, f"{STUCK} not done after {TIMEOUT_S:.0f} s"
+        said = ran.stdout.strip() or ran.stderr.strip()[-300:]
+        noticed = ran.returncode == 1 and said.split(" ")[0] in mutant.rules
+        return noticed, said if ran.returncode else f"survived {SEEDS} seeds"
+
+
+def main(names: list[str]) -> int:
+    chosen = [mutant for mutant in MUTANTS if not names or any(name in mutant.name for name in names)]
+    with ThreadPoolExecutor(2) as pool:
+        killed = 0
+        for mutant, (noticed, said) in zip(chosen, pool.map(try_out, chosen), strict=True):
+            killed += noticed
+            sys.stdout.write(f"{'killed  ' if noticed else 'SURVIVED'} {mutant.name}: {said}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{killed} of {len(chosen)} mutants killed\n")
+    return 0 if killed == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
