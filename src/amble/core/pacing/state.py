@@ -53,7 +53,7 @@ class PaceState:
         self.domain = domain
         self.bounds = bounds
         self.strategy = make_strategy(bounds.strategy, bounds.settings)
-        self.seen_at = now  # the last success; before the first one, when the domain was first met
+        self.seen_at = now  # start of the last request that succeeded; before there was one, when the domain was met
         self.last_start = NEVER
         self.blocked_until = NEVER
         self.gap_s = self.jitter_s = self.quota_gap_s = 0.0
