@@ -1,0 +1,125 @@
+"""The real command, interrupted: once it lets what is under way end, twice it stops at once; either can be resumed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import duckdb
+import pytest
+
+from amble.cli import main
+from amble.testing.farm import Farm, Pages, Site
+from amble.testing.farm.outages import Outage
+from amble.testing.lab.servers import LogNormal
+
+NAME = "127.0.0.1"  # the command knows no names of the farm's
+PAGES = 60
+SLOWLY = ["--pacing", "fixed", "--fixed-delay", "0.05", "--max-rate", "unlimited"]
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def farm() -> Iterator[Farm]:
+    with Farm([Site(name=NAME, pages=Pages(PAGES, 4_000), latency=LogNormal(0.15, 0.0))]) as served:
+        yield served
+
+
+@contextmanager
+def amble(*words: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, "-m", "amble", *words], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def output_of(*words: str) -> tuple[int, str]:
+    """What comes after the interruption, in this process."""
+    with redirect_stdout(StringIO()) as out:
+        code = main(words)
+    return code, out.getvalue()
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    give_up = monotonic() + PATIENCE_S
+    while not happened() and monotonic() < give_up:
+        sleep(0.01)
+    assert happened()
+
+
+def got(farm: Farm) -> int:
+    return sum(entry.complete and not entry.is_robots for entry in farm.log())
+
+
+def the_job(file: str) -> dict[str, Any]:
+    code, out = output_of("jobs", file, "--json")
+    assert code == 0
+    [job] = json.loads(out)
+    assert isinstance(job, dict)
+    assert job["accepted"] == job["queued"] + job["running"] + job["deferred"] + job["final"]
+    return job
+
+
+def resume_to_the_end(farm: Farm, file: str) -> None:
+    """Whatever was left is done, once."""
+    code, _ = output_of("resume", file)
+    assert code == 0
+    assert [site.missing for site in farm.judge().hosts] == [()]
+    with duckdb.connect(file) as connection:
+        rows = connection.execute("SELECT count(*), count(DISTINCT url), count(error_type) FROM pages").fetchall()
+    assert rows == [(PAGES, PAGES, 0)]
+    job = the_job(file)
+    assert (job["status"], job["accepted"], job["final"]) == ("completed", PAGES, PAGES)
+    assert output_of("audit", file)[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_interrupted_once_it_lets_what_is_under_way_end(farm: Farm, tmp_path: Path, number: signal.Signals) -> None:
+    file = str(tmp_path / "x.duckdb")
+    with amble("crawl", farm.url(NAME), "--into", file, *SLOWLY) as process:
+        wait_for(lambda: got(farm) >= 12)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, said
+    assert "stopping" in said
+    log = farm.log()
+    assert all(entry.complete for entry in log), "what was under way was cut off"
+    job = the_job(file)
+    pages = len({entry.target for entry in log if entry.status == 200 and not entry.is_robots})
+    assert (job["status"], job["final"]) == ("paused", pages), "every answer is stored"
+    assert pages < PAGES
+    resume_to_the_end(farm, file)
+    assert farm.judge().again == 0, "what was got is not asked for again"
+
+
+def test_interrupted_twice_it_stops_at_once(tmp_path: Path) -> None:
+    an_hour = Outage(0.0, 3_600.0, "hang")
+    site = Site(name=NAME, pages=Pages(PAGES, 4_000))
+    with Farm([site]) as farm:
+        file = str(tmp_path / "x.duckdb")
+        with amble("crawl", farm.url(NAME), "--into", file, *SLOWLY) as process:
+            wait_for(lambda: got(farm) >= 12)
+            farm.replace(Site(name=NAME, pages=site.pages, outages=(an_hour,)))  # nothing ends by itself any more
+            asked = len(farm.log())
+            wait_for(lambda: len(farm.log()) >= asked + 3)
+            process.send_signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 130, said
+        job = the_job(file)
+        assert job["status"] == "paused"
+        assert 0 < job["final"] < PAGES
+        assert job["deferred"] == job["accepted"] - job["final"], "what was cut off is handed back"
+        farm.replace(site)
+        resume_to_the_end(farm, file)
