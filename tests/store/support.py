@@ -33,12 +33,13 @@ def task(
 
 
 def visit(job_id: int, number: int, links: int = 0, **fields: Any) -> Batch:
-    """What one fetched page brings: its row, the end of its task, the tasks found on it."""
+    """A seed that was fetched: its task, found and done; its row; the tasks found on it."""
     row = page(job_id, number, **fields)
+    found = [TaskRow(job_id, f"{row.url}/{k}", "a.test", parent_url=row.url) for k in range(links)]
     return Batch(
         pages=[row],
         done=[TaskDone(job_id, row.url, TaskState.DONE)],
-        discovered=[TaskRow(job_id, f"{row.url}/{k}", "a.test", parent_url=row.url) for k in range(links)],
+        discovered=[TaskRow(job_id, row.url, "a.test", TaskState.RUNNING), *found],
     )
 
 

@@ -200,7 +200,10 @@ class Committer:
     def _append(self, table: str, rows: Iterable[Row], columns: list[str] | None = None) -> None:
         appender = self._appenders.get(table)
         if appender is None:
-            appender = self._appenders[table] = self._connection.appender(table, columns=columns)
+            try:
+                appender = self._appenders[table] = self._connection.appender(table, columns=columns)
+            except duckdb.Error as fault:  # the table is gone or changed: no fault of any row
+                raise Unavailable(_first_line(fault)) from fault
         appender.append_rows(rows)
         appender.flush()
 

@@ -30,6 +30,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "max_vacuum_tasks": "0",
     "python_enable_replacements": False,  # a name in SQL is a table, never a Python variable
 }
+# A database with the name of a schema would make `amble.jobs` or `main.pages` ambiguous.
+_AMBIGUOUS = frozenset({"", "amble", "information_schema", "main", "memory", "pg_catalog", "system", "temp"})
 _HOLDER = re.compile(r"held in (?P<program>.+?) \(PID (?P<pid>\d+)\)")
 
 
@@ -66,7 +68,8 @@ class Database:
         if str(path) == ":memory:":
             return cls(root, "memory", None, owned=True)
         file = Path(path).absolute()
-        database = cls(root, file.stem if file.stem not in ("memory", "temp", "system") else "store", file, owned=True)
+        name = file.stem if file.stem.casefold() not in _AMBIGUOUS else "store"
+        database = cls(root, name, file, owned=True)
         try:
             database._attach()
         except StoreError:
@@ -80,6 +83,11 @@ class Database:
         row = connection.execute(
             "SELECT database_name, path FROM duckdb_databases() WHERE database_name = current_database()"
         ).fetchall()[0]
+        if row[0].casefold() == "amble":
+            raise StoreError(
+                "a database named amble hides the schema amble in it",
+                hint="open the file through amble, or attach it under another name",
+            )
         return cls(connection.cursor(), row[0], Path(row[1]) if row[1] else None, owned=False)
 
     def connect(self) -> DuckDBPyConnection:

@@ -56,8 +56,9 @@ def read_only_query(database: Database, sql: str, timeout_s: float, rows_max: in
 
 def _one_select(connection: DuckDBPyConnection, sql: str) -> duckdb.Statement:
     try:
+        sql.encode()
         statements = connection.extract_statements(sql)
-    except (duckdb.Error, RuntimeError, UnicodeError) as refused:  # RuntimeError: text that is not Unicode
+    except (duckdb.Error, UnicodeError) as refused:
         raise QueryRefused(f"this is no SQL: {refused}", hint="write one SELECT") from None
     if len(statements) != 1:
         raise QueryRefused(f"{len(statements)} statements where one is allowed", hint="write one SELECT")
