@@ -39,6 +39,8 @@ bench: $(VENV)/.ready   ## benchmarks, as ratios against peers measured in the s
 soak: $(VENV)/.ready    ## the long campaigns
 	AMBLE_KILLS=120 $(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
 	$(MAKE) sim SEEDS=20
+	$(BIN)/python -m amble.testing.simulation --seeds 10000 --processes 2
+	$(BIN)/python -m tests.simulation.mutants
 
 clean:          ## forget the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

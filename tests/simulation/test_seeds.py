@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from amble.testing.simulation import simulate
 from amble.testing.simulation.__main__ import failure_line, main
 from amble.testing.simulation.site import BROKEN, STATUSES, UNSENT
 from amble.testing.simulation.world import make_world
+from tests.simulation.mutants import MUTANTS, SOURCE
 
 SEEDS = 200
 CHUNKS = 8
@@ -68,9 +70,12 @@ def test_another_process_tells_the_same_story() -> None:
 @pytest.mark.parametrize("days", [1.0, -1.0])
 def test_setting_the_wall_clock_changes_nothing(seed: int, days: float) -> None:
     """T1: with the clock set by a day in the midst of it, the same requests leave at the same instants."""
-    calm = replace(make_world(seed), restarts=(), wall_jumps=())
-    jumped = replace(make_world(seed), restarts=(), wall_jumps=((0.3, days), (5.0, days), (40.0, -days)))
-    assert simulate(seed, calm).lines == simulate(seed, jumped).lines
+
+    def jump(days: float) -> list[str]:
+        jumps = ((0.3, days), (5.0, days), (40.0, -days))
+        return simulate(seed, replace(make_world(seed), restarts=(), wall_jumps=jumps)).lines
+
+    assert jump(0.0) == jump(days)
 
 
 def test_the_command_says_how_to_repeat_a_failure(
@@ -87,3 +92,11 @@ def test_the_command_is_content_with_good_seeds(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == ""
     assert main(["--seed", "5"]) == 0
     assert "ask robots https://" in capsys.readouterr().out
+
+
+def test_every_mutant_is_in_the_docs_and_still_applies() -> None:
+    """Whether the simulation notices them is tried in `make soak`."""
+    docs = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text("utf-8")
+    assert [mutant.name for mutant in MUTANTS if f"| `{mutant.file}` | {mutant.name} |" not in docs] == []
+    texts = {mutant.file: (SOURCE / "amble" / mutant.file).read_text("utf-8") for mutant in MUTANTS}
+    assert [mutant.name for mutant in MUTANTS if texts[mutant.file].count(mutant.old) != 1] == []

@@ -60,6 +60,7 @@ class Judge:
     hits: Counter[str]
     violations: list[str] = field(default_factory=list)
     paused: bool = False
+    stopped: bool = False
     requests: int = 0
     robots: dict[str, Robots] = field(default_factory=dict)
     _under_way: list[Exchange] = field(default_factory=list)
@@ -76,8 +77,8 @@ class Judge:
         self.requests += 1
         host = urlsplit(url).netloc
         exchange = Exchange(url, host, kind, now, self._addresses.get(host))
-        if self.paused:
-            self.fail("J1", f"{url} asked for during a pause")
+        if self.paused or self.stopped:
+            self.fail("J1", f"{url} asked for during a pause or after a stop")
         self._check_address(exchange)
         self._check_scope(exchange)
         self._check_spacing(exchange)

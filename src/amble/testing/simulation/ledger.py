@@ -10,7 +10,7 @@ from datetime import datetime
 from amble.core.frontier.changes import Changes, Final, Ready, State
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.frontier.visit import Kind, Visit
-from amble.core.outcome import LESSONS, Failure
+from amble.core.outcome import Failure
 from amble.core.robots.verdict import RobotsRow
 from amble.fetcher import FetchResult
 from amble.jobs import rows
@@ -18,6 +18,9 @@ from amble.settings import Settings
 from amble.store.seam import DomainRow, TaskRow
 
 Fail = Callable[[str, str], None]
+NOT_TRIED_AGAIN = frozenset(
+    {Failure.CONTENT_TOO_LARGE, Failure.CONTENT_TYPE_REJECTED, Failure.CONTENT_DECODE_ERROR, Failure.ADDRESS_FORBIDDEN}
+)
 ENDED = frozenset({State.DONE, State.FAILED, State.SKIPPED})
 
 
@@ -36,7 +39,7 @@ class Ledger:
     robots: dict[str, RobotsRow] = field(default_factory=dict)
     dead: bool = False  # the process is gone: nothing more is heard of it
     _journal: list[tuple[float, list[TaskRow], list[tuple[str, State]]]] = field(default_factory=list)
-    _tries: dict[tuple[str, str, int], tuple[int, Failure | None]] = field(default_factory=dict)
+    _tries: dict[tuple[str, str, int], tuple[int, bool]] = field(default_factory=dict)
 
     # -- in
 
@@ -63,14 +66,20 @@ class Ledger:
     def _check_try(self, visit: Visit, result: FetchResult) -> None:
         """Only what may pass is tried again, and not too often."""
         key = (visit.task, visit.url, len(visit.trail))
-        tries, before = self._tries.get(key, (0, None))
-        if tries and before is None:
-            self.fail("L3", f"{visit.url} asked for again after an answer")
-        elif before is not None and not LESSONS[before].retried and 404 not in self.settings.visiting.retry_statuses:
-            self.fail("L3", f"{visit.url} asked for again after {before}")
+        tries, passes = self._tries.get(key, (0, True))
+        if not passes:
+            self.fail("L3", f"{visit.url} asked for again after its answer")
         if tries > self.settings.pacing.max_retries:
             self.fail("L1", f"{visit.url} asked for {tries + 1} times")
-        self._tries[key] = (tries + 1, _failure(result))
+        self._tries[key] = (tries + 1, self._passes(result))
+
+    def _passes(self, result: FetchResult) -> bool:
+        """L3: 429, 5xx, a challenge and what happens to the network; nothing else, unless it was asked for."""
+        if result.failure is not None:
+            return result.failure not in NOT_TRIED_AGAIN
+        status = result.status or 0
+        wanted = status == 429 or status >= 500 or status in self.settings.visiting.retry_statuses
+        return wanted or result.headers.get("cf-mitigated") is not None
 
     def _check_final(self, final: Final) -> None:
         visit, failure, task = final.visit, final.failure, final.visit.task
@@ -141,14 +150,3 @@ class Ledger:
 
     def open_tasks(self) -> list[Visit]:
         return [rows.visit_of(row) for url, row in self.tasks.items() if url not in self.ended]
-
-
-def _failure(result: FetchResult) -> Failure | None:
-    status = result.status or 0
-    if result.failure is not None or status < 400:
-        return result.failure
-    if status == 429:
-        return Failure.HTTP_RATE_LIMITED
-    if result.headers.get("cf-mitigated"):
-        return Failure.BLOCKED_BY_BOT_PROTECTION
-    return Failure.HTTP_SERVER_ERROR if status >= 500 else Failure.HTTP_CLIENT_ERROR
