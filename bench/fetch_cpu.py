@@ -15,12 +15,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from multiprocessing.connection import Connection
 from typing import cast
+from urllib.parse import urljoin
 
 import aiohttp
 import httpx
+import lxml.html
 import uvloop
 
 from amble.core.addresses import AddressPolicy
+from amble.core.page.page import read_page
 from amble.fetcher import Fetcher, FetchRequest, Resolution
 
 IN_FLIGHT = 50
@@ -45,7 +48,17 @@ def _answer(body: bytes, fields: bytes = b"") -> bytes:
 PAGES = {
     "small": (_answer(SMALL), len(SMALL)),
     "large": (_answer(gzip.compress(LARGE), b"Content-Encoding: gzip\r\n"), len(LARGE)),
+    "large, read": (_answer(gzip.compress(LARGE), b"Content-Encoding: gzip\r\n"), LARGE.count(b"<a ")),
 }
+
+
+def _links_by_lxml(body: bytes, url: str) -> int:
+    """What a script beside another client would do: parse, and resolve every link."""
+    return len([urljoin(url, str(href)) for href in lxml.html.fromstring(body).xpath("//a/@href")])
+
+
+def _links_by_amble(body: bytes, url: str) -> int:
+    return len(read_page(body, url, "text/html; charset=utf-8").links)
 
 
 class _Server(asyncio.Protocol):
@@ -69,7 +82,7 @@ def _serve(tell: Connection) -> None:
     uvloop.run(main())
 
 
-Fetch = Callable[[str], Awaitable[int]]
+Fetch = Callable[[str], Awaitable[bytes]]
 
 
 class _Loopback:
@@ -84,8 +97,8 @@ async def _amble(stack: AsyncExitStack) -> Fetch:
     policy = AddressPolicy.of(opened=["127.0.0.0/8"])
     fetcher = await stack.enter_async_context(Fetcher(policy=policy, resolver=_Loopback()))
 
-    async def fetch(url: str) -> int:
-        return len((await fetcher.fetch(FetchRequest(url))).body or b"")
+    async def fetch(url: str) -> bytes:
+        return (await fetcher.fetch(FetchRequest(url))).body or b""
 
     return fetch
 
@@ -93,9 +106,9 @@ async def _amble(stack: AsyncExitStack) -> Fetch:
 async def _aiohttp(stack: AsyncExitStack) -> Fetch:
     session = await stack.enter_async_context(aiohttp.ClientSession())
 
-    async def fetch(url: str) -> int:
+    async def fetch(url: str) -> bytes:
         async with session.get(url) as answer:
-            return len(await answer.read())
+            return await answer.read()
 
     return fetch
 
@@ -103,8 +116,8 @@ async def _aiohttp(stack: AsyncExitStack) -> Fetch:
 async def _httpx(stack: AsyncExitStack) -> Fetch:
     client = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
 
-    async def fetch(url: str) -> int:
-        return len((await client.get(url)).content)
+    async def fetch(url: str) -> bytes:
+        return (await client.get(url)).content
 
     return fetch
 
@@ -116,15 +129,19 @@ async def measure(client: str, page: str, port: int, requests: int) -> float:
     """Microseconds of processor time for each request."""
     host = "site.test" if client == "amble" else "127.0.0.1"  # amble checks and pins the address of a name
     wanted = PAGES[page][1]
+    path, reads = page.partition(",")[0], page.endswith("read")
+    read = _links_by_amble if client == "amble" else _links_by_lxml
     async with AsyncExitStack() as stack:
         fetch = await CLIENTS[client](stack)
         todo = iter(range(requests))
 
         async def work() -> None:
             for i in todo:
-                assert await fetch(f"http://{host}:{port}/{page}?{i}") == wanted
+                url = f"http://{host}:{port}/{path}?{i}"
+                body = await fetch(url)
+                assert (read(body, url) if reads else len(body)) == wanted
 
-        await fetch(f"http://{host}:{port}/{page}")
+        await fetch(f"http://{host}:{port}/{path}")
         before = time.process_time()
         await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
         return (time.process_time() - before) / requests * 1e6
@@ -136,13 +153,15 @@ def main(requests: int) -> None:
     server.start()
     port = told.recv()
     print(f"processor time per request, {IN_FLIGHT} in flight, least of {ROUNDS} rounds")
-    for page, (raw, size) in PAGES.items():
+    for page, (raw, _) in PAGES.items():
         best = dict.fromkeys(CLIENTS, float("inf"))
         for _ in range(ROUNDS):
             for client in CLIENTS:
-                count = requests if client != "httpx" else requests // 8
+                count = requests if client != "httpx" and not page.endswith("read") else requests // 8
                 best[client] = min(best[client], uvloop.run(measure(client, page, port, count)))
-        print(f"\n{page}: {size / 1000:.1f} kB, {len(raw) / 1000:.1f} kB on the wire")
+        size = len(SMALL if page == "small" else LARGE)
+        said = " (amble: read_page, others: lxml and urljoin)" if page.endswith("read") else ""
+        print(f"\n{page}: {size / 1000:.1f} kB, {len(raw) / 1000:.1f} kB on the wire{said}")
         for client, microseconds in best.items():
             print(f"  {client:8} {microseconds:8.1f} us   {microseconds / best['amble']:5.2f} x amble")
     server.terminate()
