@@ -44,6 +44,8 @@ NAMES = {
     "mapped.test": [["::ffff:127.0.0.1"]],
     "six.test": [["::1"]],
     "private.test": [["10.1.2.3"]],
+    # Refused by their names, wherever they say they are.
+    **dict.fromkeys(("a.localhost", "metadata.google.internal", "wiki.internal", "printer.local"), [[PUBLIC]]),
 }  # every other name resolves to loopback: should the guard let it pass, the canary would see it
 
 
@@ -206,10 +208,11 @@ async def test_as_what_a_page_says_of_itself_d4_c8_c9(write: Callable[[str], byt
 
 @pytest.mark.parametrize("port", [22, 25, 5432, 6379])
 async def test_ports_of_other_services_are_not_asked_d4(port: int) -> None:
-    async with scene() as at:
-        at.site.pages["site.test/"] = html(f"http://public.test:{port}/")
-        crawled = await at.crawl("site.test/")
-        refused(crawled, {f"http://public.test:{port}/"})
+    """127.0.0.2 stands for a public address."""
+    seed = f"http://public.test:{port}/"
+    opened = AddressPolicy.of(opened=["127.0.0.2/32"])
+    crawled = await crawl([seed], policy=opened, resolver=Names(default="127.0.0.2"), robots_retries=0)
+    refused(crawled, {seed})
 
 
 # --- What the user typed ---------------------------------------------------------------------------------------------
