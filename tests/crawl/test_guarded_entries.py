@@ -45,7 +45,7 @@ NAMES = {
     "six.test": [["::1"]],
     "private.test": [["10.1.2.3"]],
     # Refused by their names, wherever they say they are.
-    **dict.fromkeys(("a.localhost", "metadata.google.internal", "wiki.internal", "printer.local"), [[PUBLIC]]),
+    **{name: [[PUBLIC]] for name in ("a.localhost", "metadata.google.internal", "wiki.internal", "printer.local")},
 }  # every other name resolves to loopback: should the guard let it pass, the canary would see it
 
 
