@@ -37,7 +37,7 @@ bench: $(VENV)/.ready   ## benchmarks, as ratios against peers measured in the s
 	$(BIN)/python -m bench
 
 soak: $(VENV)/.ready    ## the long campaigns
-	AMBLE_KILLS=120 $(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
+	AMBLE_KILLS=132 $(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
 	$(MAKE) sim SEEDS=20
 	$(BIN)/python -m amble.testing.simulation --seeds 10000 --processes 2
 	$(BIN)/python -m tests.simulation.mutants

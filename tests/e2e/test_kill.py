@@ -29,7 +29,7 @@ TOLERANCE_S = 0.01
 
 def sites() -> list[Site]:
     return [
-        Site(name="plain.test", pages=Pages(200, 4_000)),
+        Site(name="plain.test", pages=Pages(300, 4_000)),
         Site(name="listed.test", pages=Pages(100, 4_000), sitemap=Sitemap()),
         Site(name="slow.test", pages=Pages(4, 4_000), robots=Robots(crawl_delay_s=CRAWL_DELAY_S)),
         Site(name="strict.test", pages=Pages(12, 4_000), limit=refusing(bucket(5.0), "seconds")),
@@ -55,13 +55,15 @@ def too_soon(entries: list[Entry], delay_s: float) -> list[tuple[str, str, float
     ]
 
 
-def kill_again_and_again(campaign: Campaign, kills: int) -> None:
-    """In turn at a moment and at a crash point; then it may finish."""
+def kill_again_and_again(campaign: Campaign, kills: int, first_step: int) -> None:
+    """In turn at a crash point and at a moment, the first before there are any tables; then it may finish."""
     for number in range(kills):
+        step = STEPS[(number // 2 - 1 + first_step) % len(STEPS)] if number else "migrating"
         if number % 2:
             killed = campaign.kill_at_a_moment(1.0)
         else:
-            killed = campaign.kill_at_a_step(STEPS[number // 2 % len(STEPS)], campaign.random.randrange(8))
+            seldom = step == "migrating" or "checkpoint" in step
+            killed = campaign.kill_at_a_step(step, 0 if seldom else campaign.random.randrange(6))
         if not killed:
             return  # it was through before
     campaign.finish()
@@ -79,7 +81,7 @@ def test_a_crawl_survives_being_killed_again_and_again(farm: FarmProcess, tmp_pa
     campaign = Campaign(
         orders_for(farm, tmp_path, rules={f"strict.test:{farm.port}": {"pacing": "gauge"}}), Random(f"kills {crawl}")
     )
-    kill_again_and_again(campaign, kills)
+    kill_again_and_again(campaign, kills, crawl)
     known = campaign.look()
     log, report = farm.log(), farm.judge()
     assert [site.missing for site in report.hosts] == [()] * 4
