@@ -115,8 +115,8 @@ class Judge:
         for earlier in reversed(self._log.get(whose, ())[-20:]):
             sent_at = earlier.sent_at if earlier.sent_at <= exchange.began else earlier.began
             if exchange.began < sent_at + gap_s - EPSILON_S:
-                took_s = exchange.began - sent_at
-                self.fail(rule, f"{exchange.url} at {exchange.began:.3f} only {took_s:.3f} s after {earlier.url}, not {gap_s:g} s")  # fmt: skip # noqa: E501
+                at, took_s = exchange.began, exchange.began - sent_at
+                self.fail(rule, f"{exchange.url} at {at:.3f} only {took_s:.3f} s after {earlier.url}, not {gap_s:g} s")
                 return
 
     def gap_s(self, host: str) -> float:
@@ -145,9 +145,9 @@ class Judge:
             self.fail("P2c", f"{len(self._under_way)} requests at once")
         most = pacing.max_parallel_per_address
         if exchange.address is not None and most is not None:
-            here = sum(other.address == exchange.address for other in self._under_way)
-            if here > most:
-                self.fail("P2b", f"{here} requests at once to {exchange.address}")
+            there = sum(other.address == exchange.address for other in self._under_way)
+            if there > most:
+                self.fail("P2b", f"{there} requests at once to {exchange.address}")
         if here == pacing.max_parallel_per_domain:
             self.hits["a full domain"] += 1
         if len(self._under_way) == fetching.max_total_connections:
