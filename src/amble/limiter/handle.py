@@ -125,15 +125,14 @@ class IssuedPermit:
         return f"<IssuedPermit {self.domain} {self._core!r}>"
 
 
-def _check(status: int | None, elapsed_s: float | None) -> None:
-    if status is not None and (not _is_number(status, int) or not 100 <= status <= 999):
+_NUMBER = (int, float)
+
+
+def _check(status: object, elapsed_s: object) -> None:
+    if status is not None and (not isinstance(status, int) or not 100 <= status <= 999):
         raise PermitError(f"{status!r} is no HTTP status", hint="pass a number from 100 to 999, or error=...")
-    if elapsed_s is not None and (not _is_number(elapsed_s, (int, float)) or not 0 <= elapsed_s < math.inf):
+    if elapsed_s is not None and (not isinstance(elapsed_s, _NUMBER) or not 0 <= elapsed_s < math.inf):
         raise PermitError(f"elapsed_s = {elapsed_s!r} is no duration", hint="pass seconds, zero or more")
-
-
-def _is_number(value: object, kind: type[int] | tuple[type[int], type[float]]) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _named(error: str) -> Failure:

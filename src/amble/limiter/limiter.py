@@ -236,7 +236,7 @@ class _Turn:
 
     def _reserve(self, pace: Pace, now: float, waiter: Waiter | None) -> IssuedPermit | None:
         shard = self._shard
-        if pace.circuit == "open" and now < pace.blocked_until and not self.wait_if_open:
+        if now < pace.blocked_until and pace.circuit == "open" and not self.wait_if_open:
             shard.totals.denied += 1
             wait_s = pace.blocked_until - now
             raise CircuitOpen(

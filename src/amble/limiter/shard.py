@@ -78,13 +78,14 @@ class Shard:
         """Take in an answer; whoever waits here is told what concerns them. Returns what changed."""
         queue = self.queues.get(pace.domain)
         not_before = pace.not_before if queue else NEVER
-        successes, trouble = pace.successes, pace.troubles
-        limited, failures = trouble.limited, trouble.failures
+        successes, trouble = pace.successes, pace.trouble
+        limited, failures = (trouble.limited, trouble.failures) if trouble else (0, 0)
         events = pace.settle(permit, answer, now)
-        totals, trouble = self.totals, pace.troubles
+        totals, trouble = self.totals, pace.trouble
         totals.successes += pace.successes - successes
-        totals.limited += trouble.limited - limited
-        totals.failures += trouble.failures - failures
+        if trouble:
+            totals.limited += trouble.limited - limited
+            totals.failures += trouble.failures - failures
         if queue:
             self._tell_impatient(queue, events)
             if queue[0].on_settle or not_before - pace.not_before > _SOONER * pace.gap_s:
