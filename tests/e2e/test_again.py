@@ -1,11 +1,17 @@
-"""A second crawl into a file that holds pages already: one row for each URL, the newer one."""
+"""Crawling on: a second crawl into a file that holds pages already, and a job taken up within its budget."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
+from amble.jobs import Job, JobResult
+from amble.settings import Settings
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, Pages, Site
 from amble.testing.farm.outages import Outage
 from tests.e2e.test_farm import crawl, missing
@@ -47,3 +53,21 @@ def test_urls_that_failed_are_got_when_they_can_be(tmp_path: Path) -> None:
     after = titles(file)
     assert len(after) == 20
     assert all(after.values())
+
+
+def test_the_budget_of_a_job_holds_over_a_resumption(tmp_path: Path) -> None:
+    """What was done before it was taken up counts."""
+    settings = Settings.of({**QUICK, "fixed_delay": 0.05, "max_crawl_pages": 15})
+    with Farm([Site(name="a.test", pages=Pages(40))]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+
+        async def interrupted() -> JobResult:
+            job = Job.start(store, farm.roots(), settings, **ways)
+            asyncio.get_running_loop().call_later(0.4, job.crawl.drain)
+            return await job.run()
+
+        first = asyncio.run(interrupted())
+        assert first.status is JobStatus.PAUSED
+        second = asyncio.run(Job.take_up(store, first.job_id, **ways).run())
+        assert second.status is JobStatus.COMPLETED
+        assert store.counts(first.job_id).final == 15 == first.pages + second.pages
