@@ -14,7 +14,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "amble needs Python 3.11 or newer; try: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "setting up $(VENV) ..." >&2
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
 	@touch $@
 
 crawl: $(VENV)/.ready   ## crawl URL=..., or without it a demonstration web served on loopback
@@ -33,7 +33,6 @@ sim: $(VENV)/.ready     ## the pacing laboratory: every strategy and peer rule a
 	$(BIN)/python -m amble.testing.lab --seeds $(SEEDS)
 
 bench: $(VENV)/.ready   ## benchmarks, as ratios against peers measured in the same run
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python -m bench
 
 soak: $(VENV)/.ready    ## the long campaigns
