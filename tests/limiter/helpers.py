@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import uvloop
 
 from amble import Limiter
 from amble.core.pacing.events import Event
-from amble.limiter.handle import IssuedPermit
+from amble.limiter import IssuedPermit, waiters
 from amble.testing.virtual import VirtualClock, VirtualLoop, run
 
 T = TypeVar("T")
@@ -90,19 +90,9 @@ async def settle_down() -> None:
         await asyncio.sleep(0)
 
 
-class Start(NamedTuple):
-    """One request as a server sees it."""
-
-    at: float
-    gap_s: float
-    in_flight: int
-
-
 @contextmanager
 def counted_waits(monkeypatch: Any) -> Any:
     """Counts how often each waiter goes to sleep, by the order in which they first did."""
-    from amble.limiter import waiters
-
     counts: dict[int, int] = {}
     kept: list[Any] = []  # keeps ids apart
     task_wait, thread_wait = waiters.TaskWaiter.wait, waiters.ThreadWaiter.wait
