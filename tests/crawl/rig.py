@@ -28,7 +28,7 @@ LOOPBACK_OPEN = AddressPolicy.of(opened=["127.0.0.0/8"])
 # No waits but those a test asks for, and deadlines that end what hangs.
 QUICK: dict[str, Any] = {
     "pacing": "fixed", "fixed_delay": 0.0, "max_rate": "unlimited", "max_parallel_per_domain": 8,
-    "http_timeout": 3.0, "connect_timeout_s": 2.0, "header_timeout_s": 2.0,
+    "http_timeout": 20.0, "connect_timeout_s": 5.0, "header_timeout_s": 10.0,
     "retry_backoff": "exponential", "retry_base_delay": 0.01, "max_retries": 1,
     "robots_retries": 1, "robots_retry_delay": 0.05, "open_state_duration": 0.05, "open_state_duration_max": 0.1,
     "discover": False,

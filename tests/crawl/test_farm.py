@@ -16,7 +16,7 @@ SITES = [
     Site(name="closed.test", pages=Pages(5), robots=Robots(disallow=("/",))),
     Site(name="private.test", pages=Pages(8), robots=Robots(disallow=("/private/",)), features=(Private(4),)),
     Site(name="moved.test", pages=Pages(5), features=(Redirects(moved=4, away=2, to="plain.test", loops=1, hops=3),)),
-    Site(name="limited.test", pages=Pages(20), limit=refusing(bucket(4.0, 2.0))),
+    Site(name="limited.test", pages=Pages(6), limit=refusing(bucket(1.5, 1.0))),
     Site(name="attic.test", pages=Pages(6), features=(Errors(missing=2, flaky=2),)),
 ]
 

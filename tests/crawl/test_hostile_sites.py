@@ -96,8 +96,8 @@ async def test_each_has_one_row_with_its_reason_a1_a14() -> None:
         served.pages["good.test/x"] = html()
         good = served.url("good.test/x")
         crawled = await crawl(
-            [*seeds.values(), good], max_retries=0, http_timeout=2.0, header_timeout_s=1.0, max_response_bytes=MIB,
-            reject_content_types=("image/*",),
+            [*seeds.values(), good], max_retries=0, header_timeout_s=3.0, min_throughput_window_s=1.0,
+            max_response_bytes=MIB, reject_content_types=("image/*",),
         )  # fmt: skip
     assert {name: crawled.end(url) for name, url in seeds.items()} == {name: end for name, (_, end) in HOSTILE.items()}
     assert crawled.end(good) == "done"
@@ -150,7 +150,7 @@ async def test_slow_hosts_give_their_places_back_a8() -> None:
         good = [served.url(f"good{number}.test/x") for number in range(30)]
         served.pages |= {f"bad{number}.test/x": drip for number in range(30)}
         served.pages |= {f"good{number}.test/x": html() for number in range(30)}
-        crawled = await crawl([*bad, *good], max_total_connections=10, http_timeout=0.5, max_retries=0)
+        crawled = await crawl([*bad, *good], max_total_connections=10, min_throughput_window_s=0.3, max_retries=0)
     assert {crawled.end(url) for url in bad} == {"network_timeout"}
     assert {crawled.end(url) for url in good} == {"done"}
 
