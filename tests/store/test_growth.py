@@ -61,7 +61,7 @@ def test_the_cost_of_a_page_does_not_grow_with_what_is_stored(tmp_path: Path) ->
 
 def test_replacing_a_page_does_not_read_the_whole_table(tmp_path: Path) -> None:
     """Pages of an earlier crawl, visited again in the order in which they lie."""
-    stores = [stocked(tmp_path / f"{count}.duckdb", count) for count in (10_000, 100_000)]
+    stores = [stocked(tmp_path / f"{count}.duckdb", count) for count in (10_000, 400_000)]
     jobs = [new_job(store) for store in stores]
     costs: list[list[float]] = [[], []]
     for turn in range(5):
@@ -72,7 +72,7 @@ def test_replacing_a_page_does_not_read_the_whole_table(tmp_path: Path) -> None:
             store.flush().result(60)
             costs[which].append(time.process_time() - began)
     few_s, many_s = (min(column) for column in costs)
-    for store, count in zip(stores, (10_000, 100_000), strict=True):
+    for store, count in zip(stores, (10_000, 400_000), strict=True):
         assert ask(store, "SELECT count(*), count(DISTINCT url) FROM pages") == [(count, count)]
         store.close()
     assert many_s < 2 * few_s

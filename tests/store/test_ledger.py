@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from amble.store import TaskDone, TaskState
-from amble.store.ledger import Ledger, Run
-from amble.store.rows import Bundle
+from amble.store.ledger import Ledger, Run, Taken
+from amble.store.rows import BUNDLE_TASKS_MAX, Bundle
 
 
 def bundle(number: int, domain: str = "a", tasks: int = 3, depth: int = 0, priority: float = 0.5) -> Bundle:
     return Bundle(number, 1, domain, TaskState.WAITING, depth, priority, tasks)
 
 
-def places(taken: list[tuple[str, Run]]) -> list[tuple[int, int]]:
-    return [(run.bundle, place) for _, run in taken for place in range(run.start, run.stop)]
+def places(taken: list[Taken]) -> list[tuple[int, int]]:
+    return [(run.bundle, place) for _, _, run in taken for place in range(run.start, run.stop)]
 
 
 def test_breadth_first_then_priority_then_first_found() -> None:
@@ -30,6 +33,15 @@ def test_breadth_first_then_priority_then_first_found() -> None:
     assert [number for number, _ in places(ledger.take(12, None, None))] == [3, 3, 3, 4, 4, 4, 2, 2, 2, 1, 1, 1]
 
 
+def test_priorities_without_number_or_measure_cost_and_break_nothing() -> None:
+    """Every URL with a priority of its own, some of them absurd."""
+    ledger = Ledger()
+    for number in range(1, 20_001):
+        priority = [number / 20_001, math.nan, math.inf, -5.0][number % 4]
+        ledger.found(bundle(number, tasks=1, priority=priority))
+    assert len(set(places(ledger.take(30_000, None, None)))) == 20_000
+
+
 def test_a_claim_may_end_inside_a_bundle() -> None:
     ledger = Ledger()
     ledger.found(bundle(1, tasks=10))
@@ -41,11 +53,36 @@ def test_a_claim_may_end_inside_a_bundle() -> None:
     assert ledger.take(1, None, None) == []
 
 
+@given(
+    st.integers(1, 2**40),
+    st.integers(0, BUNDLE_TASKS_MAX),
+    st.integers(0, BUNDLE_TASKS_MAX),
+    st.none() | st.integers(0, 100),
+)
+def test_a_run_is_packed_without_loss(number: int, start: int, stop: int, attempts: int | None) -> None:
+    run = Run(number, start, stop, attempts)
+    assert Run.unpacked(run.packed()) == run
+    assert run.packed() < 2**63
+
+
+def test_a_long_queue_is_served_in_order_and_takes_little_memory() -> None:
+    """C10: a million tasks of one host, two to a bundle."""
+    tracemalloc.start()
+    ledger = Ledger()
+    for number in range(1, 100_001):
+        ledger.found(bundle(number, tasks=2))
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 20 * 100_000
+    claimed = [number for _ in range(1_000) for number, _ in places(ledger.take(200, None, None))]
+    assert claimed == [number for number in range(1, 100_001) for _ in range(2)]
+
+
 def test_every_domain_has_its_turn() -> None:
     ledger = Ledger()
     for number, domain in enumerate("abc", 1):
         ledger.found(bundle(number, domain, tasks=10))
-    turns = [domain for _ in range(6) for domain, _ in ledger.take(2, 2, None)]
+    turns = [domain for _ in range(6) for domain, _, _ in ledger.take(2, 2, None)]
     assert turns == ["a", "b", "c", "a", "b", "c"]
 
 
@@ -53,7 +90,7 @@ def test_only_the_domains_asked_for() -> None:
     ledger = Ledger()
     for number, domain in enumerate("abc", 1):
         ledger.found(bundle(number, domain))
-    assert [domain for domain, _ in ledger.take(9, 2, ["c", "nowhere", "a"])] == ["c", "a"]
+    assert [domain for domain, _, _ in ledger.take(9, 2, ["c", "nowhere", "a"])] == ["c", "a"]
     assert ledger.waiting == {"a": 1, "b": 3, "c": 1}
 
 

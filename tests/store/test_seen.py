@@ -103,5 +103,5 @@ def test_adding_is_linear() -> None:
             known.add_many(batch)
         return time.process_time() - began
 
-    once, twice = (min(cost_s(count) for _ in range(3)) for count in (50_000, 100_000))
-    assert twice / once < 3
+    once, twice = (min(cost_s(count) for _ in range(5)) for count in (50_000, 100_000))
+    assert twice / once < 3.5  # four times, were it quadratic

@@ -123,12 +123,13 @@ def test_rows_that_somebody_changed_meanwhile_are_replaced_all_the_same(store: D
     assert ask(store, "SELECT count(*), count(DISTINCT url) FROM pages") == [(2, 2)]
 
 
-def test_rows_of_a_table_that_had_a_url_twice_are_replaced_by_one(path: Path) -> None:
+def test_rows_of_a_table_that_had_a_url_several_times_are_replaced_by_one(path: Path) -> None:
     with DuckDBStore.open(path, limits=QUICK) as store:
         new_job(store)
         ask(
             store,
-            "INSERT INTO pages (url, crawl_time) VALUES ('https://a.test/1', '2020-01-01'), ('https://a.test/1', NULL)",
+            "INSERT INTO pages (url, crawl_time) VALUES ('https://a.test/1', NULL), "
+            "('https://a.test/1', '2020-01-01'), ('https://a.test/1', '2021-01-01')",
         )
     with DuckDBStore.open(path, limits=QUICK) as store:
         store.submit(visit(new_job(store), 1), urgent=True).result()

@@ -26,6 +26,7 @@ from amble.store import (
 )
 from amble.store.commit import Committer, Unavailable
 from amble.store.rows import Encoded
+from amble.store.writer import Writer
 from tests.store.support import BEGAN, ask, new_job, page, task, visit
 
 WAIT_S = 30.0
@@ -282,6 +283,26 @@ def test_a_store_that_cannot_be_written_is_given_up_when_it_is_closed(
         future.result(0)
     with DuckDBStore.open(path) as store:
         assert ask(store, "SELECT count(*) FROM pages") == [(1,)]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_a_writer_that_has_died(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of our own ends the thread; everything that was handed over, or is later, says so."""
+    store = DuckDBStore.open(path, limits=WriterLimits(linger_s=0.01))
+    job_id = new_job(store)
+
+    def broken(self: Writer, items: object, fault: object) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Writer, "_release", broken)
+    store.submit(visit(job_id, 1))
+    later = store.submit(visit(job_id, 2))
+    with pytest.raises(StoreError, match="stopped"):
+        later.result(WAIT_S)
+    with pytest.raises(StoreError, match="closed"):
+        store.submit(visit(job_id, 3))
+    store.close()
 
 
 def test_a_listener_that_fails_stops_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,8 @@ from amble.store.tables import TargetTable
 from amble.store.tasks import Tasks
 from amble.store.writer import Writer, WriterLimits
 
+# DuckDB keeps what it has written in memory until this is full; pages already stored are of no use to a crawl there.
+MEMORY_LIMIT = "192MB"
 _REOPEN_AT_ONCE = 10_000
 
 
@@ -82,7 +84,7 @@ class DuckDBStore:
         path: str | os.PathLike[str],
         *,
         threads: int | None = None,
-        memory_limit: str | None = None,
+        memory_limit: str | None = MEMORY_LIMIT,
         sealed: bool = False,
         limits: WriterLimits | None = None,
         on_state: Callable[[StoreState], None] = lambda state: None,

@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 
 from amble.store import storable
 from amble.store.database import Database
-from amble.store.ledger import Ledger, Run
+from amble.store.ledger import Ledger, Run, Taken, rank_of
 from amble.store.rows import Encoded
 from amble.store.seam import Counts, TaskRow, TaskState
 from amble.store.seen import SeenSet
@@ -78,11 +78,11 @@ class Tasks:
             return []
         try:
             with self._database.reading() as connection:
-                return list(_rows(taken, _fetch(connection, {run.bundle for _, run in taken})))
+                return list(_rows(taken, _fetch(connection, {one.run.bundle for one in taken})))
         except BaseException:
             with self._lock:
-                for domain, run in taken:
-                    self._ledger(job_id).put(domain, run)
+                for one in taken:
+                    self._ledger(job_id).put(*one)
             raise
 
     def waiting(self, job_id: int) -> dict[str, int]:
@@ -120,7 +120,7 @@ class Tasks:
             while chunk := rows.fetchmany(_READ_AT_ONCE):
                 for bundle, domain, depth, priority, places, attempts in chunk:
                     for start, stop, tried in _stretches(places, attempts):
-                        ledger.accept(domain, Run(depth, -priority, bundle, start, stop, tried))
+                        ledger.accept(domain, rank_of(depth, priority), Run(bundle, start, stop, tried))
         return ledger
 
 
@@ -146,9 +146,9 @@ def _fetch(connection: DuckDBPyConnection, bundles: set[int]) -> dict[int, tuple
     return {row[0]: row for row in rows if row[0] in bundles}
 
 
-def _rows(taken: Iterable[tuple[str, Run]], bundles: dict[int, tuple[Any, ...]]) -> Iterator[TaskRow]:
+def _rows(taken: Iterable[Taken], bundles: dict[int, tuple[Any, ...]]) -> Iterator[TaskRow]:
     lines: dict[int, list[str]] = {}
-    for _, run in taken:
+    for _, _, run in taken:
         _, job_id, domain, depth, attempts, parent_url, found_by, priority, run_at, error_type, text = bundles[
             run.bundle
         ]

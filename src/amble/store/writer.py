@@ -31,6 +31,7 @@ class WriterLimits:
     """How much is gathered, held and retried."""
 
     batch_size: int = 100  # pages to a transaction
+    batch_bytes_max: int = 8 * 1024 * 1024  # of bodies in a transaction, unless one page has more
     linger_s: float = 1.0  # longest that a batch waits for company
     held_pages_max: int = 1_000  # beyond either, there is no room
     held_bytes_max: int = 64 * 1024 * 1024
@@ -70,6 +71,7 @@ class Writer:
         self._on_commit = on_commit
         self._on_state = on_state
         self._items: deque[_Item] = deque()
+        self._in_hand: list[_Item] = []  # the transaction under way
         self._held_pages = 0.0
         self._held_bytes = 0
         self._urgent = 0  # items in the queue that should not wait for company
@@ -129,6 +131,16 @@ class Writer:
     # -- the thread
 
     def _run(self) -> None:
+        try:
+            self._work()
+        finally:  # closed, or a fault of our own: nobody may wait for a thread that is gone
+            with self._changed:
+                self._closing_at = self._closing_at or time.monotonic()
+                left = [item for item in (*self._in_hand, *self._items) if not item.future.done()]
+                self._items.clear()
+            self._release(left, StoreError("the writer has stopped", hint="open the store again and resume the crawl"))
+
+    def _work(self) -> None:
         while items := self._gather():
             batches = [item.batch for item in items]
             try:
@@ -141,7 +153,6 @@ class Writer:
             else:
                 self._release(items, None)
                 self._checkpoint_if_due()
-        self._release([], None)
 
     def _gather(self) -> Sequence[_Item]:
         """The batches of the next transaction, as soon as they are enough or old enough; none when closed."""
@@ -154,16 +165,23 @@ class Writer:
                     break
                 self._changed.wait(left_s)
             items: list[_Item] = []
-            pages = 0.0
-            while self._items and pages < self.limits.batch_size:
+            pages, body_bytes = 0.0, 0
+            while self._items and pages < self.limits.batch_size and body_bytes < self.limits.batch_bytes_max:
                 item = self._items.popleft()
                 items.append(item)
                 pages += item.pages
+                body_bytes += item.body_bytes
                 self._urgent -= item.urgent
+            self._in_hand = items
             return items
 
     def _enough(self) -> bool:
-        return self._closing_at is not None or self._held_pages >= self.limits.batch_size or self._urgent > 0
+        return (
+            self._closing_at is not None
+            or self._held_pages >= self.limits.batch_size
+            or self._held_bytes >= self.limits.batch_bytes_max
+            or self._urgent > 0
+        )
 
     def _write(self, encoded: Encoded) -> None:
         """Until it is on disk, however long the disk takes [E11-E13]."""
