@@ -1,0 +1,1 @@
+"""What Python programs and notebooks touch: `amble.crawl` and the job it returns."""

@@ -1,0 +1,1 @@
+"""The limiter inside the HTTP clients people already use; one file for each."""
