@@ -54,7 +54,7 @@ class Crawl:
         self._on_changes = on_changes
         self._tasks: dict[asyncio.Task[None], Ready] = {}
         self._settled = asyncio.Event()
-        self._paused = False
+        self._holds: set[str] = set()  # who wants nothing more to be sent for now
         self._error: BaseException | None = None
 
     async def run(self) -> None:
@@ -79,7 +79,7 @@ class Crawl:
     def _dispatch(self) -> float | None:
         """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
         while len(self._tasks) < self._in_flight_max:
-            if self._paused:
+            if self._holds:
                 return math.inf
             now, utc, changes = self.clock.monotonic(), self.clock.utc(), Changes()
             step = self.plan.next_ready(now, utc, changes)
@@ -157,16 +157,17 @@ class Crawl:
 
     # -- from outside
 
-    def pause(self) -> None:
-        self._paused = True
+    def pause(self, by: str = "user") -> None:
+        """Send nothing more until whoever asked for it says `resume`; others may have asked for it as well."""
+        self._holds.add(by)
 
-    def resume(self) -> None:
-        self._paused = False
+    def resume(self, by: str = "user") -> None:
+        self._holds.discard(by)
         self._settled.set()
 
     def drain(self) -> None:
         """Let what is under way end, send nothing more; what is queued is handed back."""
-        self._paused = False
+        self._holds.clear()
         changes = Changes()
         self.plan.frontier.stop(changes)
         self._on_changes(changes, None, None, self.clock.utc())

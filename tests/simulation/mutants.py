@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant("stopping forgets what is queued", FRONTIER, "        self.draining = True\n        self._hand_back(changes)", "        self.draining = True\n        for lane in self.lanes.values():\n            lane.drain()", ("L1", "V6")),
     Mutant("draining sends on", FRONTIER, "while self._heap and not self.draining:", "while self._heap:", ("J1", "L1", "V6")),
     Mutant("a given-up request is not handed back", CRAWL, "        if task.cancelled():  # perhaps", "        if False:  # perhaps", ("L1", "V6", "V5", "P2")),
-    Mutant("a pause does not pause", CRAWL, "            if self._paused:\n                return math.inf\n", "", ("J1",)),
+    Mutant("a pause does not pause", CRAWL, "            if self._holds:\n                return math.inf\n", "", ("J1",)),
     Mutant("nothing ready is taken for the end", FRONTIER, "        if self.under_way:\n            return WaitUntil(math.inf)\n", "", ("V6", "L1")),
     Mutant("nobody is told that an answer came", CRAWL, "        ready = self._tasks.pop(task)\n        self._settled.set()", "        ready = self._tasks.pop(task)", ("V5",)),
     Mutant("the robots.txt answered releases nobody", FRONTIER, "        lane.held = False\n        self._heed", "        self._heed", ("V5", "V6")),

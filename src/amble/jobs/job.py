@@ -170,9 +170,9 @@ class Job:
                 listener(event)
         if not self.store.has_room:
             # Rows wait for the disk: fetch nothing more until they are through.
-            self.crawl.pause()
+            self.crawl.pause("store")
             loop = asyncio.get_running_loop()
-            self.store.room().add_done_callback(lambda _: loop.call_soon_threadsafe(self.crawl.resume))
+            self.store.room().add_done_callback(lambda _: loop.call_soon_threadsafe(self.crawl.resume, "store"))
 
     def _count(self, changes: Changes, result: FetchResult | None) -> None:
         counted = self.result
