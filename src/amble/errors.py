@@ -5,6 +5,8 @@ AmbleError
 ├── BadDomain          text that names no domain
 ├── BadUrl             text that is no http(s) URL
 ├── BadHeader          a header that must not be sent
+├── StatementError     a CRAWL statement is not written as it must be
+├── BadSelector        a CSS selector, accessor or path that cannot be read
 ├── FetcherClosed      a fetcher was asked after it was closed
 ├── StoreError         the store cannot be used, or not so
 │   ├── StoreLocked    another process holds the file
@@ -46,6 +48,14 @@ class BadUrl(AmbleError, ValueError):
 
 class BadHeader(AmbleError, ValueError):
     """A header that must not be sent."""
+
+
+class BadSelector(AmbleError, ValueError):
+    """A CSS selector, accessor or path that cannot be read."""
+
+
+class StatementError(AmbleError, ValueError):
+    """A CRAWL statement is not written as it must be."""
 
 
 class FetcherClosed(AmbleError, RuntimeError):
