@@ -14,6 +14,7 @@ from amble.core.pacing.settings import PacingSettings
 from amble.core.robots.settings import RobotsSettings
 from amble.errors import SettingsError
 from amble.fetcher import FetcherSettings
+from amble.settings_text import read_value
 
 PARTS: dict[str, type[CheckedModel]] = {
     "visiting": VisitSettings,
@@ -21,6 +22,7 @@ PARTS: dict[str, type[CheckedModel]] = {
     "robots": RobotsSettings,
     "fetching": FetcherSettings,
 }
+SYNONYMS = {"timeout_seconds": "http_timeout"}  # another name -> the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,12 @@ class Settings:
 
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> Self:
-        """From flat names, each of which belongs to one part."""
-        owners = {name: part for part, name, _ in fields()}
+        """From flat names, each of which belongs to one part. Values may be text, as a person writes them."""
+        owners = {name: (part, info) for part, name, info in fields()}
         given: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
-        for name, value in named.items():
-            if name not in owners:
-                raise SettingsError(f"unknown setting {name!r}", hint=nearest_hint(name, list(owners)))
-            given[owners[name]][name] = value
+        for name, value in by_own_name(named).items():
+            part, info = owners[name]
+            given[part][name] = read_value(name, value, info.annotation)
         return cls(**{part: model(**given[part]) for part, model in PARTS.items()})  # type: ignore[arg-type]
 
     def given(self) -> dict[str, Any]:
@@ -50,9 +51,32 @@ class Settings:
             named |= getattr(self, part).model_dump(mode="json", exclude_unset=True)
         return {name: value for name, value in named.items() if "password" not in name}
 
+    def value(self, name: str) -> Any:
+        """A setting by its flat name."""
+        part = next(part for part, known, _ in fields() if known == name)
+        return getattr(getattr(self, part), name)
+
+
+def by_own_name(named: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings with synonyms replaced. Unknown names, and a setting given by both its names, are refused."""
+    known = {name for _, name, _ in fields()}
+    found: dict[str, Any] = {}
+    for said, value in named.items():
+        name = SYNONYMS.get(said, said)
+        if name not in known:
+            raise SettingsError(f"unknown setting {said!r}", hint=nearest_hint(said, [*known, *SYNONYMS]))
+        if name in found:
+            raise SettingsError(f"{name} is given twice, also as {_other(name)}", hint="give one of the two")
+        found[name] = value
+    return found
+
 
 def fields() -> Iterator[tuple[str, str, FieldInfo]]:
     """(part, name, field) of every setting there is."""
     for part, model in PARTS.items():
         for name, info in model.model_fields.items():
             yield part, name, info
+
+
+def _other(name: str) -> str:
+    return next(synonym for synonym, own in SYNONYMS.items() if own == name)

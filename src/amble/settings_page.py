@@ -11,12 +11,18 @@ from typing import Any, get_args
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from amble.settings import PARTS, fields
+from amble.settings import PARTS, SYNONYMS, fields
 
 _HEAD = """# Settings
 
 Made from the settings themselves by `python -m amble.settings_page`. Durations are seconds, rates are requests per
 second, unless the name says otherwise. A value out of range, an unknown name or a contradiction is refused with a hint.
+
+Each is a flag (`--max-rate 2`), an environment variable (`AMBLE_MAX_RATE=2`), a line of `amble.toml` or of
+`[tool.amble]` in `pyproject.toml` (`max_rate = 2`), an option of `CRAWL ... WITH (max_rate = 2)` and an argument in
+Python (`max_rate=2`). The call wins over the environment, that over the nearest project file from the working folder
+upward, that over `~/.config/amble/amble.toml`. `amble config show` says what holds and where it came from. As text,
+`none` stands for nothing, lists have commas. Another name: {synonyms}.
 """
 _TITLES = {
     "visiting": "What is visited and kept",
@@ -27,7 +33,8 @@ _TITLES = {
 
 
 def page() -> str:
-    lines = [_HEAD]
+    others = ", ".join(f"`{other}` for `{name}`" for other, name in SYNONYMS.items())
+    lines = [_HEAD.format(synonyms=others)]
     for part in PARTS:
         lines.append(f"## {_TITLES[part]}\n\n| setting | default | range | what it does |\n|---|---|---|---|")
         lines += [_row(name, info) for owner, name, info in fields() if owner == part]

@@ -179,12 +179,12 @@ def _ms(seconds: float) -> int:
 
 def _headers_of_every_request(settings: FetcherSettings) -> list[str]:
     lines = [
-        f"User-Agent: {settings.user_agent}",
+        f"User-Agent: {settings.identity}",
         f"Accept: {_ACCEPT}",
         f"Accept-Encoding: {ACCEPT_ENCODING if settings.compress else 'identity'}",
     ]
-    if settings.from_address is not None:
-        lines.append(f"From: {settings.from_address}")
+    if settings.from_header is not None:
+        lines.append(f"From: {settings.from_header}")
     if not settings.http_keep_alive:
         lines.append("Connection: close")
     return lines

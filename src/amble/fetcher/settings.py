@@ -18,12 +18,20 @@ MIB = 1024 * 1024
 
 # What may stand in a header value that we send: visible ASCII and single spaces between (RFC 9110 5.5).
 _SENDABLE = re.compile(r"[!-~]+(?: [!-~]+)*")
+_URL = re.compile(r"https?://[^\s()<>]+")
+_MAIL = re.compile(r"[^\s()<>@,;:]+@[^\s()<>@,;:]+\.[^\s()<>@,;:]+")
 _PROXY = re.compile(r"(?:http://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})/?")
 
 
 def _sendable(value: str) -> str:
     if not _SENDABLE.fullmatch(value):
         raise ValueError("must be visible ASCII without line breaks")
+    return value
+
+
+def _reachable(value: str) -> str:
+    if not _URL.fullmatch(value) and not _MAIL.fullmatch(value):
+        raise ValueError("must be a page that says who crawls (https://...) or a mail address")
     return value
 
 
@@ -41,6 +49,7 @@ def _names(value: Any) -> Any:
 
 Timeout = Annotated[float, Field(ge=0.05, le=3_600, allow_inf_nan=False)]
 Sendable = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_sendable)]
+Contact = Annotated[str, Field(max_length=256), AfterValidator(_sendable), AfterValidator(_reachable)]
 ProxyUrl = Annotated[str, AfterValidator(_proxy)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
@@ -50,6 +59,11 @@ class FetcherSettings(CheckedModel):
 
     user_agent: Sendable = Field(
         default="amble/0.1", description="product token and contact, such as amble/1.0 (+https://you)"
+    )
+    contact: Contact | None = Field(
+        default=None,
+        description="where a site owner finds you: a page or a mail address; added to the User-Agent, a mail address"
+        " also sent as From",
     )
     from_address: Sendable | None = Field(default=None, description="mail address sent as the From header")
 
@@ -97,6 +111,23 @@ class FetcherSettings(CheckedModel):
         if self.http_proxy_username is None and self.http_proxy_password is not None:
             raise ValueError("http_proxy_password means nothing without http_proxy_username")
         return self
+
+    @property
+    def identity(self) -> str:
+        """The User-Agent as it is sent: with the contact, where it does not name it already."""
+        if self.contact is None or self.contact in self.user_agent:
+            return self.user_agent
+        return f"{self.user_agent} (+{self.contact})"
+
+    @property
+    def from_header(self) -> str | None:
+        """RFC 9110 10.1.2: a robot should send the mail address of whoever is responsible for it."""
+        return self.from_address or (self.contact if self.contact and _MAIL.fullmatch(self.contact) else None)
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether nothing that is sent tells a site owner whom to write to."""
+        return self.from_header is None and not re.search(r"https?://|@", self.identity)
 
     def proxy_for(self, host: str) -> str | None:
         """The proxy that a request to this host goes through."""
