@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True, scope="session")
 def _settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Whoever runs the tests may have settings in the environment or in a file of their own: they are not meant here."""
+    """Whoever runs the tests may have settings in the environment or in a file: they are not meant here."""
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if name.startswith("AMBLE_") or name.lower() in ("http_proxy", "https_proxy", "no_proxy"):
