@@ -72,7 +72,7 @@ class Merge:
 
     target: TablePath
     source: Crawl | str
-    on_sql: str  # without its parentheses
+    on_sql: str
     clauses_sql: str  # from the first WHEN to the end
     alias: str | None = None
     target_alias: str | None = None
@@ -95,19 +95,17 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class SetSetting:
-    """`SET name = value` of a name that is a setting of a crawl. `sql` is the statement, for names DuckDB has too."""
+    """`SET name = value` of a setting of a crawl that DuckDB does not have."""
 
     name: str
     value: Value
-    sql: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResetSetting:
-    """`RESET name` of a name that is a setting of a crawl."""
+    """`RESET name` of such a setting."""
 
     name: str
-    sql: str
 
 
 Statement = Plain | Crawl | Merge | Control | SetSetting | ResetSetting
