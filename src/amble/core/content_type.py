@@ -124,6 +124,12 @@ def _quoted(value: str) -> str:
 
 def parse_mime_type(text: str) -> MimeType | None:
     """The MIME type a header value or `type` attribute names, or None (4.4). Linear in the text [A17]."""
+    # Nearly every response says the same; long text is read but not remembered: a cache must not fill memory.
+    return _remembered(text) if len(text) <= 128 else _remembered.__wrapped__(text)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(text: str) -> MimeType | None:
     text = text.strip(_SPACE)
     top, slash, rest = text.partition("/")
     subtype, _, parameters = rest.partition(";")

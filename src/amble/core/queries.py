@@ -7,10 +7,12 @@ A browser sends `?q=é` on a windows-1252 page as `?q=%E9`, and the server behin
 from __future__ import annotations
 
 import codecs
+from functools import lru_cache
 
 _QUERY_ESCAPES = frozenset(b" \"#<>'")  # besides controls and non-ASCII: the special-query percent-encode set
 
 
+@lru_cache(maxsize=64)
 def legacy_encoding(encoding: str) -> str | None:
     """The Python codec that queries on such a page are written in; None for the Unicode ones, where it is UTF-8."""
     name = codecs.lookup(encoding).name

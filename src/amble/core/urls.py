@@ -173,6 +173,7 @@ _PLAIN = re.compile(
         )(?:\#.*)?""",
     re.VERBOSE | re.DOTALL,
 )
+_PLAIN_CHARS_MAX = URL_CHARS_MAX - 512  # whatever the origin, the whole is not too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,8 @@ class Base:
 
     def join(self, href: str) -> str | Refusal:
         """The URL a link leads to: exactly `normalize(href, self.url)` on a UTF-8 page, sooner."""
+        if href[:1] == "/" and len(href) <= _PLAIN_CHARS_MAX and (plain := _PLAIN.fullmatch(href)) is not None:
+            return self.origin + plain[1]  # most links
         if len(href) > URL_CHARS_MAX:
             return Refusal.TOO_LONG
         if self.legacy_encoding is not None and not href.isascii():

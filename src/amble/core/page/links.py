@@ -59,33 +59,40 @@ def collect_links(anchors: Iterable[Anchor], base: Base, links_max: int) -> Link
     A URL linked twice, once with `nofollow` and once without, is vouched for: of `rel` only what both say is kept.
     """
     found: dict[str, Link] = {}
-    resolved: dict[str, tuple[str, str]] = {}
+    resolved: dict[str, str] = {}  # empty: no link, for one of these reasons
+    reasons: dict[str, str] = {}
     dropped: Counter[str] = Counter()
     truncated = False
     for href, rel, text in anchors:
-        if href not in resolved:
-            resolved[href] = _resolve(href, base)
-        url, reason = resolved[href]
-        known = found.get(url)
+        url = resolved.get(href)
+        if url is None:
+            joined = base.join(href)
+            if not isinstance(joined, str) or (joined == base.url and _is_fragment(href)):
+                reasons[href], joined = _why(href, joined), ""
+            resolved[href] = url = joined
         if not url:
-            dropped[reason] += 1
-        elif known is not None:
+            dropped[reasons[href]] += 1
+            continue
+        known = found.get(url)
+        if known is not None:
             found[url] = _merged(known, rel, text)
         elif len(found) < links_max:
-            found[url] = Link(url, text, _rel(rel))
+            found[url] = Link(url, text, _rel(rel) if rel else ())
         else:
             truncated = True
     return LinkList(tuple(found.values()), truncated, tuple(sorted(dropped.items())))
 
 
-def _resolve(href: str, base: Base) -> tuple[str, str]:
-    """The URL of a link, or the empty string and why there is none."""
-    if href.lstrip("\t\n\f\r ").startswith("#"):
-        return "", "fragment"  # a place on the page itself
-    url = base.join(href)
-    if isinstance(url, str):
-        return url, ""
-    return "", _scheme(href) if url is Refusal.NOT_HTTP else url.value
+def _is_fragment(href: str) -> bool:
+    """Whether a link leads to a place on the page itself."""
+    return href.lstrip("\t\n\f\r ").startswith("#")
+
+
+def _why(href: str, joined: str | Refusal) -> str:
+    """Why a link is not one."""
+    if isinstance(joined, str):
+        return "fragment"
+    return _scheme(href) if joined is Refusal.NOT_HTTP else joined.value
 
 
 def _scheme(href: str) -> str:
@@ -107,4 +114,4 @@ def _rel_words(rel: str) -> tuple[str, ...]:
 
 
 def _rel(rel: str) -> tuple[str, ...]:
-    return _rel_words(rel[:_REL_CHARS_MAX]) if rel else ()
+    return _rel_words(rel[:_REL_CHARS_MAX])

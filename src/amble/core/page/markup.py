@@ -30,7 +30,7 @@ class Markup:
     base: str | None = None
     title: str | None = None
     lang: str | None = None
-    _hrefs: set[str] = field(default_factory=set, repr=False)
+    _hrefs: set[str] | None = field(default=None, repr=False)  # of the kept ones, once there are too many
 
     @property
     def is_full(self) -> bool:
@@ -40,11 +40,12 @@ class Markup:
     def add_anchor(self, href: str, rel: str, text: str) -> None:
         """Keep an anchor, or count it when enough are kept [A16]."""
         self.anchors_seen += 1
-        if not self.is_full:
+        if len(self.anchors) < self.anchors_max:
             self.anchors.append(Anchor(href, rel, text))
-            self._hrefs.add(href)
-        elif href not in self._hrefs:
-            self.left_out = True
+        elif not self.left_out:
+            if self._hrefs is None:
+                self._hrefs = {anchor.href for anchor in self.anchors}
+            self.left_out = href not in self._hrefs
 
     def add_void(self, name: str, attributes: dict[str, str]) -> None:
         """Keep what a `<base>`, `<link>` or `<meta>` says."""
