@@ -12,6 +12,9 @@ page.py        the one call, and what it gives
   canonical.py   the URL a page prefers
   refresh.py     redirects that wait
   directives.py  what robots are asked
+select.py      what a CSS selector finds, for queries
+  levels.py      how deep a page nests
+  htmlpath.py    paths over a page and the JSON in it
 """
 
 from amble.core.page.canonical import Canonical
