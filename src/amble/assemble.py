@@ -33,7 +33,13 @@ class SeenSet:
         return len(self._urls) > size
 
 
-def make_plan(settings: Settings, seeds: Iterable[Seed], random: Random, seen: Seen | None = None) -> CrawlPlan:
+def make_plan(
+    settings: Settings,
+    seeds: Iterable[Seed],
+    random: Random,
+    seen: Seen | None = None,
+    frontier_kind: type[Frontier] = Frontier,
+) -> CrawlPlan:
     """The decisions of a crawl, without a network."""
     visiting = settings.visiting
     scope = Scope(
@@ -43,7 +49,7 @@ def make_plan(settings: Settings, seeds: Iterable[Seed], random: Random, seen: S
         max_crawl_depth=visiting.max_crawl_depth,
     )
     book = RobotsBook(settings.robots, settings.fetching.user_agent, random)
-    frontier = Frontier(visiting, Registry(settings.pacing, random), book)
+    frontier = frontier_kind(visiting, Registry(settings.pacing, random), book)
     return CrawlPlan(visiting, frontier, scope, seen or SeenSet(), random)
 
 
