@@ -78,10 +78,11 @@ class Database:
         return database
 
     @classmethod
-    def over(cls, connection: DuckDBPyConnection) -> Database:
-        """The database that somebody else's connection uses. Their settings stay as they are."""
+    def over(cls, connection: DuckDBPyConnection, name: str | None = None) -> Database:
+        """The database that somebody else's connection uses, or one attached to it. Their settings stay as they are."""
         row = connection.execute(
-            "SELECT database_name, path FROM duckdb_databases() WHERE database_name = current_database()"
+            "SELECT database_name, path FROM duckdb_databases() WHERE database_name = coalesce($1, current_database())",
+            [name],
         ).fetchall()[0]
         if row[0].casefold() == "amble":
             raise StoreError(

@@ -168,6 +168,10 @@ def _kind(connection: DuckDBPyConnection, name: TableName) -> str | None:
     return None
 
 
+def exists(connection: DuckDBPyConnection, name: TableName) -> bool:
+    return _kind(connection, name) is not None
+
+
 def check(connection: DuckDBPyConnection, name: TableName) -> dict[str, str]:
     """The types of our columns in the table. What it lacks, or has in a type we cannot write, is named."""
     if _kind(connection, name) == "view":
