@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from amble.sql.functions import prepare
+from amble.store.functions import prepare
 
 
 @pytest.fixture
@@ -88,6 +88,6 @@ def test_queries_of_several_threads_run_at_once(connection: duckdb.DuckDBPyConne
 
 
 def test_a_program_that_ends_without_closing_says_nothing() -> None:
-    program = "import duckdb; from amble.sql.functions import prepare; c = duckdb.connect(); prepare(c)"
+    program = "import duckdb; from amble.store.functions import prepare; c = duckdb.connect(); prepare(c)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stderr == ""
