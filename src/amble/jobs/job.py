@@ -41,6 +41,7 @@ class JobResult:
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> links not taken
     pages: int = 0
     failed: int = 0
+    skipped: int = 0
     limited: int = 0
     requests: int = 0
     body_bytes: int = 0
@@ -180,6 +181,7 @@ class Job:
             counted.ends[str(final.failure or final.state)] += 1
             counted.pages += final.state is State.DONE
             counted.failed += final.state is State.FAILED
+            counted.skipped += final.state is State.SKIPPED
         counted.left_out.update(changes.left_out)
         if result is not None:
             counted.requests += 1
