@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, get_args
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
-from amble.settings import fields
+from amble.settings import SYNONYMS, fields
+from amble.settings_text import kinds_of
 
 _HELP = """\
 A polite web crawler that learns the pace each site can bear.
@@ -13,63 +17,129 @@ A polite web crawler that learns the pace each site can bear.
   amble crawl https://example.com/            crawl a site into example.com.duckdb
   amble demo                                  crawl a small web that it serves itself
   amble jobs FILE                             what was crawled into a file
+  amble config show                           every setting, and where it came from
 """
 
 
-def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("amble", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+class Parser(argparse.ArgumentParser):
+    """Mistakes are told with the nearest word that is known."""
 
-    crawl = verbs.add_parser("crawl", help="crawl sites or pages into a DuckDB file", allow_abbrev=False)
-    crawl.add_argument(
-        "seeds", nargs="*", metavar="URL", help="a host or root URL means the site, a longer one the page"
-    )
-    crawl.add_argument("--seeds", dest="seeds_file", metavar="FILE", help="more of them, one per line; - for stdin")
-    crawl.add_argument("--into", metavar="FILE", help="default: named after the first host")
-    crawl.add_argument("--table", default="pages", help="the table to fill (default %(default)s)")
-    _add_settings(crawl)
+    def __init__(self, *words: Any, **options: Any) -> None:
+        super().__init__(*words, **{"allow_abbrev": False, "formatter_class": _Help, **options})
 
-    demo = verbs.add_parser("demo", help="crawl a small web that it serves itself on loopback")
+    def error(self, message: str) -> NoReturn:
+        hint = self._hint(message)
+        self.exit(2, f"{self.prog}: {message}\nhint: {hint or f'`{self.prog} --help` lists what there is'}\n")
+
+    def _hint(self, message: str) -> str | None:
+        wrong = re.search(r"invalid choice: '([^']*)'", message)
+        if wrong is not None:
+            choices = re.findall(r"[\w-]+", message.partition("choose from")[2])
+            close = get_close_matches(wrong[1], choices, n=1, cutoff=0.5)
+            return f"did you mean {close[0]!r}?" if close else None
+        return None
+
+    def flags(self) -> list[str]:
+        return [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=34)
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    """What was typed. Whatever is not known ends the program with exit code 2 and the nearest word that is."""
+    parser = make_parser()
+    arguments, unknown = parser.parse_known_args(words)
+    if arguments.verb is None and not arguments.version:
+        parser.error(f"{unknown[0]!r} is not known here" if unknown else "a verb is missing")
+    if unknown and arguments.verb is not None:
+        verb = verbs_of(parser)[arguments.verb]
+        flag = unknown[0].partition("=")[0]
+        close = get_close_matches(flag, verb.flags(), n=1, cutoff=0.5) if flag.startswith("-") else []
+        hint = f"did you mean {close[0]}?" if close else f"`{verb.prog} --help` lists what there is"
+        parser.exit(2, f"{verb.prog}: {unknown[0]!r} is not known here\nhint: {hint}\n")
+    return arguments
+
+
+def make_parser() -> Parser:
+    parser = Parser("amble", description=_HELP)
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
+
+    def verb(name: str, told: str, *, file: bool = False) -> Parser:
+        made = verbs.add_parser(name, help=told, description=told)
+        if file:
+            made.add_argument("file", metavar="FILE", help="the DuckDB file of a crawl")
+        made.add_argument("--json", action="store_true", help="print the result as JSON")
+        assert isinstance(made, Parser)
+        return made
+
+    _add_seeds(verb("crawl", "crawl sites or pages into a DuckDB file"))
+    demo = verb("demo", "crawl a small web that it serves itself on loopback")
     demo.add_argument("--into", metavar="FILE", default="demo.duckdb", help="(default %(default)s)")
-
-    resume = verbs.add_parser("resume", help="go on with a job that did not finish")
-    resume.add_argument("file", metavar="FILE")
-    resume.add_argument("job", type=int, nargs="?", help="default: the last one that did not finish")
-
-    jobs = verbs.add_parser("jobs", help="the jobs in a file")
-    domains = verbs.add_parser("domains", help="what was learned of each domain")
-    audit = verbs.add_parser("audit", help="check the receipts: exit code 0 only if no rule was broken")
-    for verb in (jobs, domains, audit):
-        verb.add_argument("file", metavar="FILE")
-    for verb in (crawl, demo, resume, jobs, domains, audit):
-        verb.add_argument("--json", action="store_true", help="print the result as JSON")
+    for name, told, default in (
+        ("resume", "go on with a job: one that is paused, or one that did not finish", "the last that did not finish"),
+        ("pause", "let a running crawl wait, in its place", "all that run"),
+        ("stop", "end a running crawl politely, to be resumed", "all that run"),
+    ):
+        verb(name, told, file=True).add_argument("job", metavar="JOB", type=int, nargs="?", help=f"default: {default}")
+    verb("jobs", "the jobs in a file", file=True)
+    verb("domains", "what was learned of each domain", file=True)
+    verb("audit", "check the receipts: exit code 0 only if no rule was broken", file=True)
+    config = verb("config", "the settings that hold here")
+    config.add_argument("what", choices=["show"], help="every setting, its value and where it came from")
+    told = "a script that lets a shell complete these words"
+    completion = verbs.add_parser("completion", help=told, description=told)
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"])
     return parser
 
 
+def verbs_of(parser: Parser) -> dict[str, Parser]:
+    found = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given, by name."""
-    named = {name: getattr(arguments, name, None) for _, name, _ in fields()}
-    return {name: value for name, value in named.items() if value is not None}
+    """The settings that were given as flags, by name, as text."""
+    names = [*(name for _, name, _ in fields()), *SYNONYMS]
+    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+def _add_seeds(parser: Parser) -> None:
+    parser.add_argument(
+        "seeds", nargs="*", metavar="URL", help="a host or root URL means the site, a longer one the page"
+    )
+    parser.add_argument("--seeds", dest="seeds_file", metavar="FILE", help="more of them, one per line; - for stdin")
+    parser.add_argument("--into", metavar="FILE", help="default: named after the first host")
+    parser.add_argument("--table", default="pages", help="the table to fill (default %(default)s)")
+    add_settings(parser)
+
+
+def add_settings(parser: Parser) -> None:
+    """A flag for each setting, told by the setting itself."""
     parts: dict[str, Any] = {}
+    others = {name: other for other, name in SYNONYMS.items()}
     for part, name, info in fields():
-        if name == "rules":
-            continue  # a table of tables has no place on a command line
         if part not in parts:
             parts[part] = parser.add_argument_group(part)
-        options: dict[str, Any] = {"help": (info.description or "").replace("%", "%%"), "dest": name}
-        if _holds(info.annotation, bool):
-            options |= {"nargs": "?", "const": "true", "metavar": "true|false"}
-        elif "tuple" in str(info.annotation):
-            options |= {"type": lambda text: tuple(part.strip() for part in text.split(",")), "metavar": "A,B"}
-        else:
-            options["metavar"] = name.rsplit("_", 1)[-1].upper()
-        parts[part].add_argument(f"--{name.replace('_', '-')}", **options)
+        kinds = kinds_of(info.annotation)
+        told = (info.description or "").replace("%", "%%")
+        options: dict[str, Any] = {"metavar": name.rsplit("_", 1)[-1].upper()}
+        if bool in kinds:
+            words = "true|false|auto" if str in kinds else "true|false"
+            options = {"nargs": "?", "const": "true", "metavar": words}
+        elif tuple in kinds:
+            options = {"metavar": "A,B"}
+        elif dict in kinds:
+            options = {"metavar": "JSON"}
+        parts[part].add_argument(_flag(name), dest=name, help=told, **options)
+        if name in others:
+            parts[part].add_argument(
+                _flag(others[name]), dest=others[name], help=f"the same as {_flag(name)}", **options
+            )
 
 
-def _holds(annotation: Any, kind: type) -> bool:
-    return annotation is kind or any(
-        argument is True or _holds(argument, kind) for argument in get_args(annotation) if argument is not None
-    )
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,70 +1,90 @@
-"""Verbs that look into a file: its jobs, its domains, its receipts."""
+"""Verbs that look into a file or steer what crawls into it. Whoever has the file open is asked; else it is opened."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 from amble.cli.exits import Exit
 from amble.cli.shown import say, show, show_json, table
-from amble.report.audit import audit as check
+from amble.control import ask
+from amble.control.channel import Nobody
+from amble.control.questions import QUESTIONS
+from amble.errors import StoreError
 from amble.store.duckdb_store import DuckDBStore
+
+SEEDS_SHOWN = 3
+
+
+def find_out(file: str, question: str, **details: Any) -> Any:
+    """The answer, while a crawl runs and when none does."""
+    try:
+        return ask(file, question, **details)
+    except Nobody:
+        pass
+    if not Path(file).exists():
+        raise StoreError(f"there is no file {file}", hint="`amble crawl URL --into FILE` makes one")
+    with DuckDBStore.open(file, sealed=True) as store:
+        return QUESTIONS[question](store, **details)
 
 
 def jobs(arguments: argparse.Namespace) -> Exit:
-    with DuckDBStore.open(arguments.file) as store:
-        found = [(job, store.counts(job.id)) for job in store.jobs()]
-    heads = (
-        "job",
-        "status",
-        "accepted",
-        "queued",
-        "running",
-        "deferred",
-        "final",
-        "done",
-        "failed",
-        "skipped",
-        "seeds",
-    )
-    lines = [
-        (
-            job.id, job.status.value, counts.accepted, counts.waiting, counts.running, counts.deferred, counts.final,
-            counts.done, counts.failed, counts.skipped, " ".join([*job.seeds[:3], *["..."][: len(job.seeds) - 3]]),
-        )
-        for job, counts in found
-    ]  # fmt: skip
+    found = find_out(arguments.file, "jobs")
     if arguments.json:
-        show_json([dict(zip(heads, line, strict=True)) for line in lines])
+        show_json(found)
+        return Exit.DONE
+    heads = ("job", "status", "accepted", "queued", "running", "deferred", "final", "done", "failed", "skipped")
+    lines = [(*(job[head] for head in heads), _seeds(job["seeds"])) for job in found]
+    if lines:
+        show(table((*heads, "seeds"), lines))
     else:
-        show(table(heads, lines))
+        say("no job in this file yet")
     return Exit.DONE
 
 
 def domains(arguments: argparse.Namespace) -> Exit:
-    with DuckDBStore.open(arguments.file) as store:
-        found = sorted(store.load_domains(), key=lambda row: -row.requests)
-    heads = ("domain", "delay_s", "floor_s", "crawl_delay_s", "at_once", "requests", "limited", "failures", "strategy")
-    lines = [
-        (
-            row.domain, row.adaptive_delay_seconds, row.adaptive_delay_floor_seconds, row.crawl_delay_seconds,
-            row.concurrency, row.requests, row.limited, row.failures, row.strategy,
-        )
-        for row in found
-    ]  # fmt: skip
+    found = find_out(arguments.file, "domains")
     if arguments.json:
-        show_json([dict(zip(heads, line, strict=True)) for line in lines])
-    elif lines:
-        show(table(heads, lines))
+        show_json(found)
+    elif found:
+        show(table(list(found[0]), [list(row.values()) for row in found]))
     else:
         say("no domain was asked yet")
     return Exit.DONE
 
 
 def audit(arguments: argparse.Namespace) -> Exit:
-    with DuckDBStore.open(arguments.file) as store:
-        found = check(store.cursor())
+    found = find_out(arguments.file, "audit")
+    text = found.pop("text")
     if arguments.json:
-        show_json(found.as_dict())
+        show_json(found)
     else:
-        show(found.as_text())
-    return Exit.DONE if not found.violations else Exit.ERROR
+        show(text)
+    return Exit.DONE if not found["violations"] else Exit.ERROR
+
+
+def pause(arguments: argparse.Namespace) -> Exit:
+    return _order(arguments, "waits", "`amble resume FILE` lets it go on")
+
+
+def stop(arguments: argparse.Namespace) -> Exit:
+    return _order(arguments, "ends when what is under way has ended", "`amble resume FILE` takes it up again")
+
+
+def _order(arguments: argparse.Namespace, done: str, then: str) -> Exit:
+    try:
+        told = ask(arguments.file, arguments.verb, **({} if arguments.job is None else {"job": arguments.job}))
+    except Nobody:
+        raise StoreError(
+            f"nothing crawls into {arguments.file} now", hint="`amble jobs FILE` says how its jobs stand"
+        ) from None
+    if arguments.json:
+        show_json(told)
+    else:
+        say(f"job {', '.join(map(str, told['jobs']))} {done}; {then}".replace("FILE", arguments.file))
+    return Exit.DONE
+
+
+def _seeds(seeds: list[str]) -> str:
+    return " ".join([*seeds[:SEEDS_SHOWN], *["..."][: len(seeds) - SEEDS_SHOWN]])

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 
-from amble.cli.arguments import make_parser
-from amble.cli.crawl import crawl, resume
-from amble.cli.demo import demo
-from amble.cli.look import audit, domains, jobs
+from amble.cli.arguments import parse
+from amble.cli.shown import show
 from amble.errors import AmbleError, SettingsError
 
-_VERBS: dict[str, Callable[..., int]] = {
-    "crawl": crawl,
-    "demo": demo,
-    "resume": resume,
-    "jobs": jobs,
-    "domains": domains,
-    "audit": audit,
+# Imported when they are called for, so that each verb starts in its own time.
+_HOMES = {
+    "crawl": "crawl",
+    "resume": "crawl",
+    "demo": "demo",
+    "jobs": "look",
+    "domains": "look",
+    "audit": "look",
+    "pause": "look",
+    "stop": "look",
+    "config": "config",
+    "completion": "completion",
 }
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    arguments = make_parser().parse_args(words)
+    arguments = parse(words)
     try:
-        return int(_VERBS[arguments.verb](arguments))
+        if arguments.version:
+            import amble
+
+            show(f"amble {amble.__version__}")
+            return 0
+        verb = getattr(import_module(f"amble.cli.{_HOMES[arguments.verb]}"), arguments.verb)
+        code = int(verb(arguments))
+        sys.stdout.flush()
+        return code
     except SettingsError as error:
         sys.stderr.write(f"amble: {error}\n")
         return 2
     except AmbleError as error:
         sys.stderr.write(f"amble: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("amble: interrupted\n")
+        return 130
     except BrokenPipeError:
+        # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -1,0 +1,42 @@
+"""The settings that hold here, and who said so."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pydantic import SecretStr
+
+from amble.cli.exits import Exit
+from amble.cli.shown import show, show_json, table
+from amble.settings import fields
+from amble.settings_sources import resolve
+
+
+def config(arguments: argparse.Namespace) -> Exit:
+    found = resolve()
+    rows = [(name, _plain(found.settings.value(name)), found.source(name)) for _, name, _ in fields()]
+    if arguments.json:
+        show_json({name: {"value": value, "source": source} for name, value, source in rows})
+    else:
+        show(table(("setting", "value", "source"), [(name, _told(value), source) for name, value, source in rows]))
+    return Exit.DONE
+
+
+def _plain(value: Any) -> Any:
+    """As TOML or JSON would hold it. A password is not for other eyes."""
+    if isinstance(value, SecretStr):
+        return "(set)"
+    if isinstance(value, dict):
+        return {key: rule.model_dump(exclude_none=True) for key, rule in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _told(value: Any) -> str:
+    if value is None or value == [] or value == {}:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

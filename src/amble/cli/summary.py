@@ -1,0 +1,99 @@
+"""The end of a crawl, as a person wants it told: what came of it, the slowest domain and why, what to ask next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amble.cli.live import duration, size
+from amble.cli.shown import safe, table
+from amble.core.pacing.snapshot import snapshot_domain
+from amble.jobs import Job, JobResult
+
+DOMAINS_SHOWN = 8
+
+_BECAUSE = {
+    "crawl_delay": "its robots.txt asks for that gap",
+    "minimum": "min_crawl_delay or a rule sets that gap",
+    "max_rate": "max_rate allows no more; raise it only where you may",
+    "learned": "it answered no faster without refusing",
+    "quota": "its RateLimit headers allow no more",
+    "none": "its own response times",
+}
+
+
+def result_of(job: Job, result: JobResult) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        "job": result.job_id,
+        "status": result.status,
+        "pages": result.pages,
+        "ends": dict(result.ends),
+        "left_out": dict(result.left_out),
+        "requests": result.requests,
+        "limited": result.limited,
+        "bytes": result.body_bytes,
+        "seconds": result.seconds,
+        "slowest": slowest(job),
+    }
+
+
+def summary(job: Job, result: JobResult, into: str) -> str:
+    ends = ", ".join(f"{count} {kind}" for kind, count in result.ends.most_common())
+    left = ", ".join(f"{count} {reason}" for reason, count in result.left_out.most_common(4))
+    name = target_name(job.row.target)
+    slow = slowest(job)
+    lines = [
+        "",
+        f"job {result.job_id} {result.status.value} in {result.seconds:.1f} s:"
+        f" {result.pages} pages, {result.requests} requests, {result.limited} x 429, {size(result.body_bytes)}",
+        f"URLs: {ends or 'none'}",
+        *([f"links left out: {left}"] if left else []),
+        *([f"slowest: {_slowest_told(slow)}"] if slow else []),
+        "",
+        _domains(job),
+        "",
+        f"ask {safe(into)} (amble sql {safe(into)}, or any DuckDB):",
+        f"  SELECT url, title FROM {name} WHERE http_status = 200 LIMIT 10;",
+        f"  SELECT error_type, count(*) FROM {name} GROUP BY ALL ORDER BY 2 DESC;",
+        "  SELECT domain, count(*), round(avg(actual_gap_s), 2) AS gap_s FROM amble.requests GROUP BY ALL;",
+    ]
+    return "\n".join(lines)
+
+
+def target_name(target: str) -> str:
+    """The table as one would type it."""
+    name = safe(target.removeprefix('"main".'))
+    return name.strip('"') if name.strip('"').isidentifier() else name
+
+
+def slowest(job: Job) -> dict[str, Any] | None:
+    """The domain whose requests took longest from the first to the last, and the rule that held it most often."""
+    cursor = job.store.cursor()
+    try:
+        rows = cursor.execute(
+            """
+            SELECT domain, count(*), epoch(max(started_at) - min(started_at)) AS seconds, mode(rule),
+                   median(required_gap_s)
+            FROM amble.requests WHERE job_id = ? GROUP BY domain ORDER BY seconds DESC, domain LIMIT 1
+            """,
+            [job.row.id],
+        ).fetchall()
+    finally:
+        cursor.close()
+    if not rows or rows[0][1] < 2:
+        return None
+    return dict(zip(("domain", "requests", "seconds", "rule", "gap_s"), rows[0], strict=True))
+
+
+def _slowest_told(slow: dict[str, Any]) -> str:
+    gap = f", a request every {slow['gap_s']:.2f} s" if slow["gap_s"] else ""
+    because = _BECAUSE.get(slow["rule"], slow["rule"])
+    return f"{safe(slow['domain'])}, {slow['requests']} requests in {duration(slow['seconds'])}{gap}: {because}"
+
+
+def _domains(job: Job) -> str:
+    now = job.clock.monotonic()
+    lanes = job.plan.frontier.lanes.values()
+    busiest = sorted((snapshot_domain(lane.pace, now) for lane in lanes), key=lambda domain: -domain.requests)
+    rows = [(d.domain, d.requests, d.limited, d.failures, d.delay_s, d.source) for d in busiest[:DOMAINS_SHOWN]]
+    return table(("domain", "requests", "refused", "failed", "delay_s", "set by"), rows)

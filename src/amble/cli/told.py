@@ -1,0 +1,32 @@
+"""Which events of a crawl are worth a line, and how it reads."""
+
+from __future__ import annotations
+
+from amble.core.pacing.events import BlockClosed, BlockOpened, CircuitClosed, CircuitOpened, Event, PaceChanged
+
+
+class Told:
+    """Remembers who refused us, so that it can be told how they get faster again."""
+
+    def __init__(self) -> None:
+        self._limited: set[str] = set()
+
+    def line(self, event: Event) -> str | None:
+        """Blocks, circuits, and how a domain that refused us gets faster again; None for the rest."""
+        if isinstance(event, BlockOpened):
+            self._limited.add(event.domain)
+            return f"{event.reason}: left alone for {event.wait_s:.1f} s"
+        if isinstance(event, BlockClosed):
+            rate = f", {1 / event.delay_s:.2f} requests/s" if event.delay_s > 0 else ""
+            return f"answers again: {event.reason}{rate}"
+        if isinstance(event, CircuitOpened):
+            return f"circuit open for {event.wait_s:.0f} s: {event.reason}"
+        if isinstance(event, CircuitClosed):
+            return f"circuit closed after {event.open_s:.0f} s"
+        if isinstance(event, PaceChanged) and event.delay_s < event.was_s and event.domain in self._limited:
+            return f"delay {event.was_s:.2f} s -> {event.delay_s:.2f} s: {event.reason}"
+        return None
+
+
+def is_trouble(event: Event) -> bool:
+    return isinstance(event, BlockOpened | CircuitOpened)

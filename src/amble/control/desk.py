@@ -1,0 +1,61 @@
+"""Who answers for a file that is being crawled: questions from its store, orders to its running jobs."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict
+from typing import Any
+
+from amble.control.channel import Listener
+from amble.control.progress import look
+from amble.control.questions import QUESTIONS
+from amble.core.checked import nearest_hint
+from amble.errors import StoreError
+from amble.jobs.runner import RunningJob, running
+from amble.store.duckdb_store import DuckDBStore
+
+ORDERS = ("pause", "resume", "stop")
+
+
+class Desk:
+    """Listens beside the store's file while it is open; use it as a context. A store in memory has no desk."""
+
+    def __init__(self, store: DuckDBStore) -> None:
+        self._store = store
+        self._began = time.monotonic()
+        path = store.database.path
+        self._listener = None if path is None else Listener(path, self.answer)
+
+    def answer(self, question: str, details: dict[str, Any]) -> Any:
+        if question in QUESTIONS:
+            return QUESTIONS[question](self._store, **details)
+        if question in ORDERS:
+            return self._order(question, **details)
+        if question == "status":
+            return {"pid": os.getpid(), "jobs": [asdict(look(job, self._began)) for job in self._jobs()]}
+        known = [*QUESTIONS, *ORDERS, "status"]
+        raise StoreError(f"nobody here can answer {question!r}", hint=nearest_hint(question, known))
+
+    def _order(self, order: str, job: int | None = None) -> dict[str, Any]:
+        """Told to one running job, or to all of them."""
+        jobs = [each for each in self._jobs() if job is None or each.job_id == job]
+        if not jobs:
+            what = "no job is running" if job is None else f"job {job} is not running"
+            raise StoreError(f"{what} in this file", hint="`amble jobs FILE` says how they stand")
+        for each in jobs:
+            getattr(each, order)()
+        return {"jobs": [each.job_id for each in jobs], "pid": os.getpid()}
+
+    def _jobs(self) -> list[RunningJob]:
+        return list(running(self._store).values())
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

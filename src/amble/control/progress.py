@@ -1,0 +1,120 @@
+"""How a running job stands, as plain values: what a person watching it wants to see.
+
+Looked at on the engine's thread, where nothing changes meanwhile; handed to whoever shows it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from amble.core.frontier.lane import Lane
+from amble.core.pacing.snapshot import DomainSnapshot, snapshot_domain
+from amble.jobs import Job
+from amble.jobs.runner import RunningJob, engine
+
+DOMAINS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DomainProgress:
+    """One domain: its pace, its queue, and how long that takes."""
+
+    pace: DomainSnapshot
+    queued: int
+    eta_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    job_id: int
+    status: str
+    phase: str
+    accepted: int
+    final: int
+    deferred: int
+    under_way: int
+    pages: int
+    failed: int
+    requests: int
+    limited: int
+    body_bytes: int
+    seconds: float  # since the job was begun or taken up
+    held: str  # why nothing is sent, if so
+    domains_known: int
+    domains: tuple[DomainProgress, ...]  # those that take longest, first
+    eta_s: float | None  # the slowest domain's; None while nothing can be said
+
+
+def look(running: RunningJob, began: float, domains: int = DOMAINS_SHOWN, timeout_s: float = 10.0) -> JobProgress:
+    """Asked from any thread but the engine's."""
+    found: Future[JobProgress] = Future()
+
+    def take() -> None:
+        try:
+            found.set_result(progress_of(running, began, domains))
+        except Exception as error:
+            found.set_exception(error)
+
+    engine().call(take)
+    return found.result(timeout_s)
+
+
+def progress_of(running: RunningJob, began: float, domains: int) -> JobProgress:
+    job, result = running.job, running.result
+    now = job.clock.monotonic()
+    frontier = job.plan.frontier
+    slowest = heapq.nlargest(domains, frontier.lanes.values(), key=lambda lane: (remaining_s(lane, now), lane.pace.seq))
+    shown = tuple(
+        DomainProgress(snapshot_domain(lane.pace, now, len(lane)), len(lane), remaining_s(lane, now))
+        for lane in slowest
+    )
+    state = job.store.state
+    return JobProgress(
+        job_id=job.row.id,
+        status=running.status.value,
+        phase=phase_of(job, paused=running.status.value == "paused"),
+        accepted=frontier.accepted,
+        final=frontier.final,
+        deferred=frontier.deferred,
+        under_way=frontier.under_way,
+        pages=result.pages,
+        failed=result.failed,
+        requests=result.requests,
+        limited=result.limited,
+        body_bytes=result.body_bytes,
+        seconds=now - began,
+        held=state.reason if state.paused else "",
+        domains_known=len(frontier.lanes),
+        domains=shown,
+        eta_s=shown[0].eta_s if shown and frontier.accepted > frontier.final else None,
+    )
+
+
+def phase_of(job: Job, *, paused: bool) -> str:
+    """What the crawl is doing as a whole."""
+    frontier = job.plan.frontier
+    if frontier.draining:
+        return "stopping"
+    if paused:
+        return "paused"
+    if job.store.state.paused:
+        return "waiting for the disk"
+    if any(not walk.finished for lane in frontier.lanes.values() for walk in lane.walks.values()):
+        return "looking for sitemaps" if not job.result.pages else "crawling, reading sitemaps"
+    if not frontier.pages_under_way and not job.result.pages:
+        return "asking for robots.txt"
+    return "crawling"
+
+
+def remaining_s(lane: Lane, now: float) -> float:
+    """How long the queue of a domain takes at its present pace."""
+    pace = lane.pace
+    visits = len(lane)
+    if not visits and not lane.under_way:
+        return 0.0
+    latency_s = pace.latency_s or 0.0
+    each_s = max(pace.gap_s, latency_s / max(1, pace.parallel))
+    wait_s = max(0.0, pace.not_before - now, pace.blocked_until - now) if visits else 0.0
+    return wait_s + max(0, visits - 1) * each_s + latency_s

@@ -1,0 +1,74 @@
+"""What can be asked about a file, answered from its store: by whoever has it open, in plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from amble.report.audit import audit as check
+from amble.store.duckdb_store import DuckDBStore
+
+QUERY_S = 60.0
+
+
+def jobs(store: DuckDBStore) -> list[dict[str, Any]]:
+    found = []
+    for job in store.jobs():
+        counts = store.counts(job.id)
+        found.append(
+            {
+                "job": job.id,
+                "status": job.status.value,
+                "accepted": counts.accepted,
+                "queued": counts.waiting,
+                "running": counts.running,
+                "deferred": counts.deferred,
+                "final": counts.final,
+                "done": counts.done,
+                "failed": counts.failed,
+                "skipped": counts.skipped,
+                "table": job.target,
+                "started_at": job.started_at,
+                "finished_at": job.finished_at,
+                "seeds": list(job.seeds),
+            }
+        )
+    return found
+
+
+def domains(store: DuckDBStore) -> list[dict[str, Any]]:
+    found = sorted(store.load_domains(), key=lambda row: -row.requests)
+    return [
+        {
+            "domain": row.domain,
+            "delay_s": row.adaptive_delay_seconds,
+            "floor_s": row.adaptive_delay_floor_seconds,
+            "crawl_delay_s": row.crawl_delay_seconds,
+            "at_once": row.concurrency,
+            "requests": row.requests,
+            "limited": row.limited,
+            "failures": row.failures,
+            "strategy": row.strategy,
+        }
+        for row in found
+    ]
+
+
+def audit(store: DuckDBStore) -> dict[str, Any]:
+    store.flush().result()
+    cursor = store.cursor()
+    try:
+        found = check(cursor)
+    finally:
+        cursor.close()
+    return {**found.as_dict(), "text": found.as_text()}
+
+
+def sql(store: DuckDBStore, query: str, timeout_s: float = QUERY_S) -> dict[str, Any]:
+    """One SELECT; refused unless the store is sealed."""
+    store.flush().result()
+    found = store.read_only_query(query, min(timeout_s, QUERY_S))
+    return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
+
+
+QUESTIONS: Mapping[str, Callable[..., Any]] = {"jobs": jobs, "domains": domains, "audit": audit, "sql": sql}
