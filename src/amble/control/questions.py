@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from amble.report.audit import audit as check
 from amble.store.duckdb_store import DuckDBStore
 
 QUERY_S = 60.0
+SETTLE_S = 5.0
 
 
 def jobs(store: DuckDBStore) -> list[dict[str, Any]]:
+    _let_settle(store)
     found = []
     for job in store.jobs():
         counts = store.counts(job.id)
@@ -37,6 +40,7 @@ def jobs(store: DuckDBStore) -> list[dict[str, Any]]:
 
 
 def domains(store: DuckDBStore) -> list[dict[str, Any]]:
+    _let_settle(store)
     found = sorted(store.load_domains(), key=lambda row: -row.requests)
     return [
         {
@@ -55,7 +59,7 @@ def domains(store: DuckDBStore) -> list[dict[str, Any]]:
 
 
 def audit(store: DuckDBStore) -> dict[str, Any]:
-    store.flush().result()
+    _let_settle(store)
     cursor = store.cursor()
     try:
         found = check(cursor)
@@ -66,9 +70,15 @@ def audit(store: DuckDBStore) -> dict[str, Any]:
 
 def sql(store: DuckDBStore, query: str, timeout_s: float = QUERY_S) -> dict[str, Any]:
     """One SELECT; refused unless the store is sealed."""
-    store.flush().result()
+    _let_settle(store)
     found = store.read_only_query(query, min(timeout_s, QUERY_S))
     return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
 
 
 QUESTIONS: Mapping[str, Callable[..., Any]] = {"jobs": jobs, "domains": domains, "audit": audit, "sql": sql}
+
+
+def _let_settle(store: DuckDBStore) -> None:
+    """What was handed over is written first, so that the answer is of now; not for ever, should the disk be full."""
+    with suppress(TimeoutError):
+        store.flush().result(SETTLE_S)
