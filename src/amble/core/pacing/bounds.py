@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from amble.core.pacing.permit import Source
 from amble.core.pacing.settings import PacingSettings, Rule
@@ -24,6 +25,21 @@ UNPACED = {
     "default_crawl_delay": 0.0,
     "random_delay": 0.0,
     "max_parallel_per_domain": 100_000,
+}
+
+
+# Of two crawls of one domain, what is stricter about a setting of theirs. The others are the first one's.
+_STRICTER: dict[str, Callable[..., Any]] = {
+    "default_crawl_delay": max,
+    "min_crawl_delay": max,
+    "permit_timeout": max,
+    "error_rate_threshold": min,
+    "min_samples_to_trip": min,
+    "consecutive_fail_threshold": min,
+    "open_state_duration": max,
+    "open_state_duration_max": max,
+    "half_open_probes": min,
+    "concurrency_step": min,
 }
 
 
@@ -77,10 +93,43 @@ class Bounds:
         family = self._family if len(self._family) < FAMILY_MAX else None
         return known or Bounds(self.settings, self._rule, self.random, crawl_delay_s, family)
 
-    def _longest_gap(self, rule: Rule) -> tuple[float, Source]:
-        settings = self.settings
+    def same(self, other: Bounds) -> bool:
+        """Whether both say the same, leaving aside what robots.txt asks for."""
+        if self.settings is other.settings and self._rule is other._rule:
+            return True
+        return (self.settings, self._rule, self._max_rate) == (other.settings, other._rule, other._max_rate)
+
+    def stricter(self, other: Bounds) -> Bounds:
+        """What keeps to both: nothing is sent that either of them would not let go. The strategy is our own."""
+        if self.same(other):
+            return self
+        settings = {name: pick(getattr(self.settings, name), getattr(other.settings, name))
+                    for name, pick in _STRICTER.items()}  # fmt: skip
+        rates = [rate for rate in (self._max_rate, other._max_rate) if rate is not None]
+        rule = Rule(
+            delay=max(self._shortest_s, other._shortest_s),
+            parallel=min(self.parallel, other.parallel),
+            random_delay=max(self.random_delay_s, other.random_delay_s),
+            max_rate=min(rates, default=None),
+            pacing=self.strategy,
+        )
+        settings |= {"enabled": True, "rules": {}}  # what is not enabled is already written into the settings
+        return Bounds(self.settings.model_copy(update=settings), rule, self.random)
+
+    @property
+    def _max_rate(self) -> float | None:
         # A rule may say `unlimited`, which is not the same as saying nothing.
-        max_rate = rule.max_rate if "max_rate" in rule.model_fields_set else settings.max_rate
+        return self._rule.max_rate if "max_rate" in self._rule.model_fields_set else self.settings.max_rate
+
+    @property
+    def _shortest_s(self) -> float:
+        """The gap that neither the rule nor the strategy would ever undercut."""
+        settings = self.settings
+        own_s = {"fixed": settings.fixed_delay, "linear": settings.base_delay, "aimd": 1 / settings.max_rps}
+        return max(self._rule.delay or 0.0, settings.min_crawl_delay, own_s.get(self.strategy, 0.0))
+
+    def _longest_gap(self, rule: Rule) -> tuple[float, Source]:
+        settings, max_rate = self.settings, self._max_rate
         gaps = (
             (0.0 if max_rate is None else 1.0 / max_rate, Source.MAX_RATE),
             (max(rule.delay or 0.0, settings.min_crawl_delay), Source.MINIMUM),

@@ -66,6 +66,13 @@ class Registry:
             shared = self._addresses[address] = Pace(address, self._rulebook.address_bounds, now)
         pace.shared = shared
 
+    def set_crawl_delay(self, pace: Pace, crawl_delay_s: float | None) -> None:
+        """What robots.txt asks for, as far as this crawl has read it."""
+        pace.set_crawl_delay(crawl_delay_s)
+
+    def settled(self, pace: Pace) -> None:
+        """Something was settled here; see `commons` for who may want to know."""
+
     def load(self, rows: Iterable[Learned], now: float, utc: datetime) -> None:
         """Take in what earlier runs learned. Of a domain already in use, this run knows better."""
         for learned in rows:
@@ -101,8 +108,8 @@ class Registry:
         self._evict(idle, now, utc)
         if self._addresses:
             used = {pace.shared.domain for pace in self if pace.shared is not None}
-            kept = self._addresses.items()
-            self._addresses = {name: pace for name, pace in kept if name in used or not pace.evictable(now)}
+            for name in [name for name, pace in self._addresses.items() if name not in used and pace.evictable(now)]:
+                del self._addresses[name]
         return len(idle)
 
     def _make_room(self, now: float, utc: datetime) -> None:

@@ -9,7 +9,7 @@ everyone else waits. Instants are monotonic seconds that the caller passes in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from amble.core.outcome import Failure
 from amble.core.pacing.backoff import exponential_s
@@ -38,14 +38,19 @@ def robots_url_of(origin: str) -> str:
 
 
 class RobotsBook:
-    """The robots.txt of every origin met so far."""
+    """The robots.txt of every origin met so far.
 
-    def __init__(self, settings: RobotsSettings, user_agent: str, random: Random) -> None:
+    Crawls with the same settings and name may share a `shelf`: each has a book, one of them asks, all are told.
+    """
+
+    def __init__(self, settings: RobotsSettings, user_agent: str, random: Random, shelf: Shelf | None = None) -> None:
         self.settings = settings
         self.terms = Terms.of(user_agent, settings.purpose)
         self._random = random
-        self._shelf = Shelf(settings.robots_memory_mb * 1_000_000)
+        self._shelf = Shelf(settings.robots_memory_mb * 1_000_000) if shelf is None else shelf
         self._changed: dict[str, RobotsRow] = {}
+        self._told: Callable[[str, object], None] | None = None
+        self._asked: set[str] = set()  # origins whose robots.txt we owe the shelf
 
     # -- asking the book
 
@@ -59,6 +64,7 @@ class RobotsBook:
         origin = origin_of(url)
         entry = self._shelf.take(origin, now)
         if entry.asking:
+            entry.awaited = True
             return Wait()
         if now >= entry.ask_at:
             return self._ask(origin, entry)
@@ -83,6 +89,7 @@ class RobotsBook:
     def _ask(self, origin: str, entry: Entry) -> Ask:
         entry.asking = True
         entry.hops = [robots_url_of(origin)]
+        self._asked.add(origin)
         return entry.ask(origin)
 
     # -- telling the book
@@ -123,16 +130,43 @@ class RobotsBook:
             self._confirm(origin, entry, answer, now)
         else:
             self._miss(entry, answer, now)
-        entry.asking = False
+        self._asked.discard(origin)
+        entry.asking = entry.awaited = False
         entry.hops = []
         self._shelf.reweigh(entry, now)
+        self._shelf.tell(origin, self)
 
     def forget_ask(self, origin: str) -> None:
         """Give the turn back: whoever was to ask will not. The next verdict hands it to somebody else."""
+        self._asked.discard(origin)
         entry = self._shelf.find(origin)
         if entry is not None:
-            entry.asking = False
+            awaited = entry.awaited
+            entry.asking = entry.awaited = False
             entry.hops = []
+            if awaited:
+                self._shelf.tell(origin, self)
+
+    # -- a shelf that others read, too
+
+    def listen(self, on_answered: Callable[[str], None]) -> None:
+        """Be told when another book on this shelf has an answer that somebody may wait for, or asks no more."""
+
+        def told(origin: str, by: object) -> None:
+            if by is not self:
+                if isinstance(by, RobotsBook) and origin in by._changed:
+                    self._changed[origin] = by._changed[origin]  # it is to be kept in our store as well
+                on_answered(origin)
+
+        self._told = told
+        self._shelf.readers.append(told)
+
+    def leave(self) -> None:
+        """We ask for nothing any more, and want to be told nothing."""
+        if self._told in self._shelf.readers:
+            self._shelf.readers.remove(self._told)
+        for origin in tuple(self._asked):
+            self.forget_ask(origin)
 
     def _keep(self, origin: str, entry: Entry, answer: RobotsAnswer, policy: Policy, now: float) -> None:
         entry.learned(policy, now, now + self.settings.robots_max_age)

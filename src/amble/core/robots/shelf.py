@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from amble.core.robots.policy import Policy
 from amble.core.robots.verdict import Ask
@@ -17,6 +18,7 @@ class Entry:
     __slots__ = (
         "ask_at",
         "asking",
+        "awaited",
         "etag",
         "failures",
         "given_up",
@@ -34,6 +36,7 @@ class Entry:
         self.policy: Policy | None = None
         self.ask_at = -math.inf
         self.asking = False
+        self.awaited = False  # somebody was told to wait for what is being asked
         self.hops: list[str] = []  # URLs of the chain being followed, the first included
         self.failures = 0
         self.given_up = False
@@ -84,6 +87,11 @@ class Shelf:
         self._entries: dict[str, Entry] = {}  # the least recently used first
         self._bytes = 0
         self._full_until = -math.inf
+        self.readers: list[Callable[[str, object], None]] = []  # told when a robots.txt was answered, and by whom
+
+    def tell(self, origin: str, by: object) -> None:
+        for reader in tuple(self.readers):
+            reader(origin, by)
 
     def find(self, origin: str) -> Entry | None:
         return self._entries.get(origin)
