@@ -8,7 +8,7 @@ from amble.control.progress import DomainProgress, JobProgress
 Lines = list[tuple[str, str]]  # text, colour
 
 _HEADS = ("delay", "set by", "now", "queue", "p95", "next", "left")
-_WIDTHS = (7, 11, 5, 7, 7, 7, 8)
+_WIDTHS = (7, 12, 5, 7, 7, 7, 8)
 _NAME_MIN = 18
 
 
@@ -30,8 +30,8 @@ def block(progress: JobProgress, into: str, columns: int, rows: int) -> Lines:
         lines += _table(busy[:room], columns)
         more = progress.domains_known - len(busy[:room])
         if more > 0:
-            lines.append((f" and {more} more domains"[:columns], "dim"))
-    return lines
+            lines.append((f" and {more} more domains"[: columns - 1], "dim"))
+    return lines[: rows - 1]  # what scrolled off could not be drawn over
 
 
 def _head(progress: JobProgress, into: str, columns: int) -> Lines:

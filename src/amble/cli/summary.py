@@ -8,6 +8,7 @@ from amble.cli.live import duration, size
 from amble.cli.shown import safe, table
 from amble.core.pacing.snapshot import snapshot_domain
 from amble.jobs import Job, JobResult
+from amble.store.seam import UNFINISHED
 
 DOMAINS_SHOWN = 8
 
@@ -49,6 +50,7 @@ def summary(job: Job, result: JobResult, into: str) -> str:
         f"URLs: {ends or 'none'}",
         *([f"links left out: {left}"] if left else []),
         *([f"slowest: {_slowest_told(slow)}"] if slow else []),
+        *([f"go on with it: amble resume {safe(into)}"] if result.status in UNFINISHED else []),
         "",
         _domains(job),
         "",
