@@ -1,0 +1,64 @@
+"""Which URLs the WHERE of a job takes: judged by DuckDB, many at once, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+from amble.core.frontier.visit import Visit
+from amble.core.urls import domain_of, parse
+from amble.store.clauses import Clauses, where_query
+from amble.store.database import Database
+from amble.store.functions import prepare
+
+_REMEMBERED_MAX = 50_000  # the links that every page of a site has
+
+
+class WhereJudge:
+    """Used by one thread. What it has said about a URL at a depth it says again, without asking."""
+
+    def __init__(self, database: Database, clauses: Clauses) -> None:
+        assert clauses.where_sql is not None
+        self._connection = database.connect()
+        prepare(self._connection)
+        self._query = self._connection.extract_statements(where_query(clauses.where_sql, tries=clauses.where_tries))[0]
+        self._said: dict[tuple[str, int], bool] = {}
+
+    def __call__(self, visits: Sequence[Visit]) -> list[bool]:
+        """Whether each is taken."""
+        keys = [(visit.task, visit.depth) for visit in visits]
+        fresh = {key: visit for key, visit in zip(keys, visits, strict=True) if key not in self._said}
+        if fresh:
+            if len(self._said) + len(fresh) > _REMEMBERED_MAX:
+                self._said.clear()
+                fresh = dict(zip(keys, visits, strict=True))
+            self._said.update(zip(fresh, self._ask(list(fresh.values())), strict=True))
+        return [self._said[key] for key in keys]
+
+    def _ask(self, visits: list[Visit]) -> list[bool]:
+        try:
+            rows = self._connection.execute(self._query, _lists(visits)).fetchall()
+        except duckdb.Error:
+            # An error that could not be caught in the query: on one URL alone, it means that it is not taken.
+            return [False] if len(visits) == 1 else [taken for visit in visits for taken in self._ask([visit])]
+        places = {place for (place,) in rows}
+        return [place in places for place in range(1, len(visits) + 1)]
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _lists(visits: Sequence[Visit]) -> list[list[Any]]:
+    return [list(column) for column in zip(*map(_parts, visits), strict=True)]
+
+
+def _parts(visit: Visit) -> tuple[Any, ...]:
+    url = parse(visit.task)
+    assert url is not None
+    port = int(url.port) if url.port else 443 if url.protocol == "https:" else 80
+    return (
+        visit.task, url.protocol[:-1], url.hostname, port, url.pathname, url.search[1:] or None, domain_of(visit.task),
+        visit.depth, visit.found_by.value, visit.parent,
+    )  # fmt: skip
