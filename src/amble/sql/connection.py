@@ -1,0 +1,193 @@
+"""`amble.connect`: a DuckDB connection that also understands CRAWL.
+
+Everything DuckDB's connection does, this one does by handing it on. Only text that may hold a statement of ours is
+looked at more closely; a quick look for our words decides that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+from amble.errors import StatementError
+from amble.jobs.runner import RunningJob
+from amble.sql import options
+from amble.sql.caller import Caller
+from amble.sql.crawling import Place, run_control, run_crawl
+from amble.sql.parse import parse
+from amble.sql.result import DONE, Table
+from amble.sql.session import BAR, Session
+from amble.sql.statements import Control, Crawl, Merge, Plain, ResetSetting, SetSetting, Statement
+from amble.store import functions
+
+_SET = re.compile(r"(?:\A|[\s;/])(?:re)?set\s")
+
+
+def connect(database: Any = ":memory:", *, ways: dict[str, Any] | None = None, **duckdb_options: Any) -> Connection:
+    """Open a database as `duckdb.connect` does, with its options; `ways` are those of `Job`, for rehearsals."""
+    duck = duckdb.connect(database, **duckdb_options)
+    functions.prepare(duck)
+    name = str(database)
+    home = object() if name == ":memory:" else name
+    return Connection(duck, Session.over(duck, home, ways or {}))
+
+
+class Connection:
+    """A DuckDB connection, and CRAWL."""
+
+    __slots__ = ("__weakref__", "_duck", "_running", "_session")
+
+    def __init__(self, duck: DuckDBPyConnection, session: Session) -> None:
+        self._duck = duck
+        self._session = session
+        self._running: RunningJob | None = None
+
+    # -- statements
+
+    def execute(self, query: Any, parameters: Any = None) -> Self:
+        """Run a script; what its last statement gives is there to be fetched."""
+        caller = Caller.above(1)
+        statements = self._ours(query)
+        if statements is None:
+            caller.call(self._duck.execute, query, parameters)
+        else:
+            *before, last = statements
+            self._run_all(before, caller)
+            self._answer(last, parameters, caller)
+        return self
+
+    def executemany(self, query: Any, parameters: Any = None) -> Self:
+        """Run a script once with each set of parameters."""
+        caller = Caller.above(1)
+        if self._ours(query) is None:
+            caller.call(self._duck.executemany, query, parameters)
+        else:
+            for each in parameters or ():
+                caller.call(self.execute, query, each)
+        return self
+
+    def sql(self, query: Any, **named: Any) -> DuckDBPyRelation:
+        """Run a script; what its last statement gives is a relation."""
+        return self._relation(query, named, Caller.above(1))
+
+    query = sql
+    from_query = sql
+
+    def _relation(self, query: Any, named: dict[str, Any], caller: Caller) -> DuckDBPyRelation:
+        statements = self._ours(query)
+        if statements is None:
+            return caller.call(self._duck.sql, query, **named)
+        *before, last = statements
+        self._run_all(before, caller)
+        if isinstance(last, Plain):
+            return caller.call(self._duck.sql, last.sql, **named)
+        parameters = named.pop("params", None)
+        text, values = self._run(last, parameters, caller).query()
+        return self._duck.sql(text, params=values, **named) if values else self._duck.sql(text, **named)
+
+    def _ours(self, query: Any) -> list[Statement] | None:
+        """The statements of a text that may hold one of ours; None for what DuckDB takes as it is."""
+        if not isinstance(query, str):
+            return None
+        text = query.lower()
+        sets = "set" in text and _SET.search(text) is not None and any(name in text for name in _NAMES)
+        if not sets and "crawl" not in text:
+            return None
+        statements = parse(query, self._session.names(self._duck) if sets else ())
+        return None if len(statements) == 1 and isinstance(statements[0], Plain) else statements
+
+    def _run_all(self, statements: Iterable[Statement], caller: Caller) -> None:
+        for statement in statements:
+            if isinstance(statement, Plain):
+                caller.call(self._duck.execute, statement.sql)
+            else:
+                self._run(statement, None, caller)
+
+    def _answer(self, statement: Statement, parameters: Any, caller: Caller) -> None:
+        if isinstance(statement, Plain):
+            caller.call(self._duck.execute, statement.sql, parameters)
+        else:
+            text, values = self._run(statement, parameters, caller).query()
+            self._duck.execute(text, values or None)
+
+    def _run(self, statement: Statement, parameters: Any, caller: Caller) -> Table:
+        place = Place(self._duck, self._session, caller, self._watch)
+        values = options.values_of(parameters)
+        match statement:
+            case Crawl():
+                return run_crawl(place, statement, values)
+            case Control():
+                return run_control(place, statement, values)
+            case SetSetting() | ResetSetting():
+                self._session.change(self._duck, statement)
+                return DONE
+            case Merge() | Plain():
+                raise StatementError("CRAWLING MERGE cannot be run here", hint="CRAWL into a table, then MERGE INTO")
+
+    def _watch(self, running: RunningJob | None) -> None:
+        self._running = running
+
+    # -- what gives a connection gives one of ours
+
+    def cursor(self) -> Connection:
+        """Another connection to the same database, which understands CRAWL too."""
+        return Connection(self._duck.cursor(), self._session)
+
+    duplicate = cursor
+
+    def interrupt(self) -> None:
+        """Stop what this connection is doing, from another thread: a crawl stops as at the first Ctrl-C."""
+        running = self._running
+        if running is not None:
+            running.stop()
+        else:
+            self._duck.interrupt()
+
+    def __enter__(self) -> Self:
+        self._duck.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._duck.__exit__(kind, error, trace)
+
+    # -- everything else
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._duck, name)
+        if name in _GIVE_SELF:
+            return _Chained(self, found)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self._duck), *super().__dir__()})
+
+    def __repr__(self) -> str:
+        return f"<amble.Connection over {self._duck!r}>"
+
+
+class _Chained:
+    """A method that gives back its connection, which is then ours."""
+
+    __slots__ = ("_connection", "_method")
+
+    def __init__(self, connection: Connection, method: Any) -> None:
+        self._connection = connection
+        self._method = method
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        Caller.above(1).call(self._method, *arguments, **named)
+        return self._connection
+
+
+_GIVE_SELF = frozenset({
+    "append", "begin", "checkpoint", "commit", "create_function", "register", "remove_function", "rollback",
+    "unregister",
+})  # fmt: skip
+_NAMES = (*sorted(options.names()), BAR)

@@ -1,0 +1,226 @@
+"""CRAWL, EXPLAIN CRAWL and RESUME, PAUSE, STOP CRAWL: from a statement to a job, and from its end to a row."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from amble.errors import StatementError, StoreError
+from amble.jobs import JobResult
+from amble.jobs.runner import RunningJob, running, start, take_up
+from amble.report.plan import HEADS, explain
+from amble.settings import Settings
+from amble.sql import options
+from amble.sql.caller import Caller
+from amble.sql.progress import NoBar, make_bar
+from amble.sql.result import Table
+from amble.sql.seeds import Seeds, read_seeds
+from amble.sql.session import Session
+from amble.sql.statements import Control, Crawl, Parameter, Value, Verb
+from amble.sql.stores import in_use, open_store
+from amble.sql.targets import check_target, current_database, resolve_target
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import UNFINISHED, JobStatus
+from amble.store.writer import WriterLimits
+
+COLUMNS = (
+    ("job_id", "BIGINT"),
+    ("pages", "BIGINT"),
+    ("errors", "BIGINT"),
+    ("skipped", "BIGINT"),
+    ("bytes", "BIGINT"),
+    ("seconds", "DOUBLE"),
+)
+_KINDS = {"domain": "VARCHAR", "why": "VARCHAR", "delay_s": "DOUBLE", "expected_s": "DOUBLE"}
+_PLAN = tuple((head, _KINDS.get(head, "BIGINT")) for head in HEADS)
+_STATE = (("job_id", "BIGINT"), ("status", "VARCHAR"))
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a statement runs: a connection of the user, and whoever called it."""
+
+    connection: DuckDBPyConnection
+    session: Session
+    caller: Caller
+    watch: Callable[[RunningJob | None], None]  # told of the job that this connection waits for
+
+    def bar(self) -> NoBar:
+        return make_bar() if self.session.shows_bar(self.connection) else NoBar()
+
+
+def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
+    """Everything that can be refused is refused before a table is made or a request is sent."""
+    refuse_transaction(place.connection, "CRAWL")
+    if crawl.extract or crawl.where_sql is not None:
+        raise StatementError("EXTRACT and WHERE cannot be used here", hint="query the table after the crawl")
+    limit = options.whole(crawl.limit, values, "LIMIT")
+    settings = settings_here(place, crawl, values, limit)
+    target = resolve_target(place.connection, crawl.target)
+    check_target(place.connection, target)
+    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
+    _refuse_unused(place.connection, crawl, values)
+    with open_store(place.connection, target.database, place.session.home, limits_of(settings)) as store:
+        if crawl.explain:
+            return _explained(place, store, seeds, settings, str(target.table))
+        job = start(store, list(seeds.urls), settings, str(target.table), **place.session.ways)
+        return _row(wait(place, job), seeds.nulls)
+
+
+def run_control(place: Place, control: Control, values: Mapping[str, Any]) -> Table:
+    """`RESUME` waits for the job as CRAWL does; `PAUSE` and `STOP` are for a job that runs on another cursor."""
+    job_id = options.whole(control.job, values, f"{control.verb} CRAWL")
+    assert job_id is not None
+    if control.verb is Verb.RESUME:
+        refuse_transaction(place.connection, "RESUME CRAWL")
+    database = current_database(place.connection)
+    if control.verb is not Verb.RESUME and not in_use(place.connection, database, place.session.home):
+        return _resting(place.connection, control.verb, job_id)
+    with open_store(place.connection, database, place.session.home) as store:
+        found = running(store).get(job_id)
+        if control.verb is Verb.RESUME:
+            if found is None:
+                found = take_up(store, job_id, **place.session.ways)
+            found.resume()
+            return _row(wait(place, found), 0)
+        if found is None:
+            return _resting(place.connection, control.verb, job_id)
+        if control.verb is Verb.PAUSE:
+            found.pause()
+            return Table(_STATE, [(job_id, JobStatus.PAUSED.value)])
+        found.stop()
+        return Table(_STATE, [(job_id, found.wait().status.value)])
+
+
+def settings_here(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | None) -> Settings:
+    duck = options.from_duckdb(place.connection, place.session.threads_at_first)
+    return options.settings_of(crawl, values, limit, place.session.kept, duck)
+
+
+def limits_of(settings: Settings) -> WriterLimits:
+    """In what portions rows become visible."""
+    return WriterLimits(batch_size=settings.value("batch_size")) if "batch_size" in options.names() else WriterLimits()
+
+
+def refuse_transaction(connection: DuckDBPyConnection, what: str) -> None:
+    """A crawl commits in batches, for hours: it is no part of anybody's transaction."""
+    try:
+        connection.execute("BEGIN TRANSACTION")
+    except duckdb.TransactionException:
+        raise StatementError(
+            f"{what} cannot run inside a transaction: it commits what it fetches in batches",
+            hint="COMMIT or ROLLBACK first",
+        ) from None
+    connection.execute("ROLLBACK")
+
+
+# --- waiting -------------------------------------------------------------------------------------------------------
+
+
+def wait(place: Place, job: RunningJob) -> JobResult:
+    """Until the job ends. The first Ctrl-C lets what is under way end, the second stops at once [F2]."""
+    bar = place.bar()
+    place.watch(job)
+    try:
+        return _until_done(job, bar)
+    except KeyboardInterrupt:
+        job.stop()
+        try:
+            _until_done(job, bar)
+        except KeyboardInterrupt:
+            job.stop(now=True)
+            _until_done(job, NoBar())
+        raise KeyboardInterrupt(
+            f"job {job.job_id} stopped; what was fetched is stored\nhint: RESUME CRAWL {job.job_id}"
+        ) from None
+    finally:
+        place.watch(None)
+        bar.close()
+
+
+def _until_done(job: RunningJob, bar: NoBar) -> JobResult:
+    while not job.done:
+        try:
+            return job.wait(bar.every_s)
+        except TimeoutError:
+            bar.show(job)  # or the job itself broke off with this error: then it is done
+    return job.wait()
+
+
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
+def _row(result: JobResult, nulls: int) -> Table:
+    skipped = result.skipped + nulls
+    return Table(
+        COLUMNS, [(result.job_id, result.pages, result.failed, skipped, result.body_bytes, round(result.seconds, 3))]
+    )
+
+
+def _explained(place: Place, store: DuckDBStore, seeds: Seeds, settings: Settings, table: str) -> Table:
+    found = in_thread(lambda: asyncio.run(explain(store, list(seeds.urls), settings, table=table, **_ways(place))))
+    return Table(_PLAN, found.as_rows())
+
+
+def _ways(place: Place) -> dict[str, Any]:
+    return {name: way for name, way in place.session.ways.items() if name in ("clock", "policy", "resolver")}
+
+
+def in_thread(call: Callable[[], Any]) -> Any:
+    """In a thread of its own: this one may have an event loop that runs, as in a notebook."""
+    found: list[Any] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(call())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="amble-explain", daemon=True)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+def _resting(connection: DuckDBPyConnection, verb: Verb, job_id: int) -> Table:
+    """Nothing of this job runs here: there is nothing to do, unless it is over."""
+    rows: list[Any] = []
+    if connection.execute("SELECT 1 FROM duckdb_views() WHERE schema_name = 'amble' UNION ALL "
+                          "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'amble' LIMIT 1").fetchall():  # fmt: skip
+        rows = connection.execute("SELECT status FROM amble.jobs WHERE id = $1", [job_id]).fetchall()
+    if not rows:
+        raise StoreError(f"there is no job {job_id} in this database", hint="SELECT id, status FROM amble.jobs")
+    status = str(rows[0][0])
+    if status not in UNFINISHED:
+        raise StoreError(f"job {job_id} is over: {status}", hint="CRAWL the same seeds again to go on from the table")
+    if verb is Verb.PAUSE or status != JobStatus.RUNNING:
+        return Table(_STATE, [(job_id, status)])
+    return Table(_STATE, [(job_id, JobStatus.PAUSED.value)])
+
+
+# --- parameters ----------------------------------------------------------------------------------------------------
+
+
+def _refuse_unused(connection: DuckDBPyConnection, crawl: Crawl, values: Mapping[str, Any]) -> None:
+    """A value that goes nowhere is a mistake, as it is to DuckDB."""
+    used = set(connection.extract_statements(crawl.select)[0].named_parameters)
+    for value in (crawl.limit, *(option.value for option in crawl.options)):
+        used |= _parameters(value)
+    unused = sorted(set(values) - used)
+    if unused:
+        raise StatementError(f"no place in the statement takes the parameter ${unused[0]}", hint="give one value each")
+
+
+def _parameters(value: Value) -> set[str]:
+    if isinstance(value, Parameter):
+        return {value.name}
+    return {name for item in value for name in _parameters(item)} if isinstance(value, tuple) else set()

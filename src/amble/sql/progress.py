@@ -1,0 +1,90 @@
+"""The bar of a crawl: one line on a terminal or below a notebook's cell, written over while the crawl runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+from amble.jobs.runner import RunningJob
+
+EVERY_S = 0.25
+QUIET_S = 1.0  # what is over sooner needs no bar
+
+
+class NoBar:
+    """Nobody is looking."""
+
+    every_s: float | None = None
+
+    def show(self, running: RunningJob) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class TerminalBar(NoBar):
+    every_s = EVERY_S
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._shown = False
+
+    def show(self, running: RunningJob) -> None:
+        seconds = time.monotonic() - self._began
+        if seconds < QUIET_S:
+            return
+        self._shown = True
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write("\r\x1b[K" + line(running, seconds)[: columns - 1])
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+class NotebookBar(NoBar):
+    every_s = 0.5
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._handle: Any = None
+
+    def show(self, running: RunningJob) -> None:
+        seconds = time.monotonic() - self._began
+        if seconds < QUIET_S:
+            return
+        said = {"text/plain": line(running, seconds)}
+        if self._handle is None:
+            display = import_module("IPython.display").display  # there, since a notebook runs us
+            self._handle = display(said, raw=True, display_id=True)
+        else:
+            self._handle.update(said, raw=True)
+
+
+def line(running: RunningJob, seconds: float, width: int = 24) -> str:
+    """How far it is: of what is known so far, which grows while pages are found."""
+    frontier, result = running.job.plan.frontier, running.result
+    share = frontier.final / frontier.accepted if frontier.accepted else 0.0
+    full = int(share * width)
+    limited = f", {result.limited} x 429" if result.limited else ""
+    return (
+        f"{share:4.0%} [{'=' * full}{' ' * (width - full)}] {frontier.final} of {frontier.accepted} URLs,"
+        f" {result.pages / max(seconds, 1e-3):.1f} pages/s{limited}, {seconds:.0f} s"
+    )
+
+
+def make_bar() -> NoBar:
+    """For whoever looks: a notebook, a terminal, or nobody."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None and hasattr(shell, "kernel"):
+        return NotebookBar()
+    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return TerminalBar()
+    return NoBar()

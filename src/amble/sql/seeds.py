@@ -1,0 +1,104 @@
+"""The seeds of a CRAWL: one SELECT, run in a transaction that cannot write, read as it comes [E3]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+from duckdb import DuckDBPyConnection, StatementType
+
+from amble.core.seeds import seed_url
+from amble.core.urls import origin_of, shown
+from amble.errors import BadUrl, StatementError
+from amble.sql.caller import Caller
+
+SEEDS_MAX = 5_000_000  # each is held in memory until the crawl is over
+NAMED_MAX = 5  # values that are no URL, in the error
+_AT_ONCE = 10_000
+
+
+@dataclass(slots=True)
+class Seeds:
+    """What a query gave to start from."""
+
+    urls: dict[str, None] = field(default_factory=dict)  # in their order, each once
+    nulls: int = 0
+    bad: list[str] = field(default_factory=list)
+
+    def take(self, values: Iterable[Any], *, sites: bool) -> None:
+        for value in values:
+            if value is None:
+                self.nulls += 1
+                continue
+            if not isinstance(value, str):
+                raise StatementError(
+                    f"the first column of the SELECT holds {type(value).__name__}, and seeds are text",
+                    hint="put the column with the URLs first, as VARCHAR",
+                )
+            try:
+                url = seed_url(value).url
+            except BadUrl:
+                self.bad.append(value)
+                if len(self.bad) == NAMED_MAX:
+                    return
+            else:
+                self.urls[origin_of(url) + "/" if sites else url] = None
+
+
+def read_seeds(
+    connection: DuckDBPyConnection,
+    select: str,
+    values: Mapping[str, Any],
+    caller: Caller,
+    *,
+    sites: bool = False,
+    most: int | None = None,
+) -> Seeds:
+    """Run the SELECT and read its first column. No more than `most` different ones are of any use."""
+    statement = one_select(connection, select)
+    missing = sorted(name for name in statement.named_parameters if name not in values)
+    if missing:
+        raise StatementError(
+            f"there is no value for the parameter ${missing[0]}", hint="give it to execute(sql, parameters)"
+        )
+    bound = {name: values[name] for name in statement.named_parameters}
+    seeds = Seeds()
+    connection.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        caller.call(connection.execute, select, bound or None)
+        while len(seeds.bad) < NAMED_MAX and (most is None or len(seeds.urls) < most):
+            rows = connection.fetchmany(_AT_ONCE)
+            if not rows:
+                break
+            seeds.take((row[0] for row in rows), sites=sites)
+            if len(seeds.urls) > SEEDS_MAX:
+                raise StatementError(
+                    f"the SELECT gives more than {SEEDS_MAX:,} seeds", hint="crawl them in parts: LIMIT in the SELECT"
+                )
+    finally:
+        connection.execute("ROLLBACK")
+    _refuse_bad(seeds)
+    return seeds
+
+
+def one_select(connection: DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """The statement, which must be a single SELECT."""
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type is not StatementType.SELECT:
+        kinds = ", ".join(statement.type.name for statement in statements) or "nothing"
+        raise StatementError(
+            f"between the parentheses stands {kinds}, where one SELECT is expected",
+            hint="CRAWL (SELECT url FROM seeds) INTO pages",
+        )
+    return statements[0]
+
+
+def _refuse_bad(seeds: Seeds) -> None:
+    if seeds.bad:
+        more = " (and perhaps more)" if len(seeds.bad) == NAMED_MAX else ""
+        raise BadUrl(
+            f"no URL: {', '.join(shown(text) for text in seeds.bad)}{more}; nothing was fetched",
+            hint="a seed is a host (example.com), a host with a path (example.com/news) or an http(s) URL",
+        )

@@ -1,0 +1,66 @@
+"""What a connection and its cursors share: settings that `SET` gave us, and how their jobs reach the network."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+from amble.settings import SYNONYMS
+from amble.sql import options
+from amble.sql.statements import ResetSetting, SetSetting
+from amble.store.database import quote_text
+
+BAR = "enable_progress_bar"  # DuckDB's own setting, which our bar honours as well
+
+
+@dataclass(slots=True)
+class Session:
+    """One database instance as `connect` opened it."""
+
+    home: object  # tells instances without a file apart
+    threads_at_first: int
+    bar_at_first: bool
+    ways: dict[str, Any] = field(default_factory=dict)  # of `Job`: the simulator's clock, the farm's resolver
+    kept: dict[str, Any] = field(default_factory=dict)  # by SET
+    bar: bool | None = None  # what SET said of it
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def over(cls, connection: DuckDBPyConnection, home: object, ways: dict[str, Any]) -> Session:
+        return cls(home, options.threads_of(connection), _bar(connection), ways)
+
+    def names(self, connection: DuckDBPyConnection) -> frozenset[str]:
+        """The names that SET hands to us: those of a crawl that DuckDB itself does not have, and the bar's."""
+        theirs = connection.execute("SELECT name FROM duckdb_settings()").fetchall()
+        return options.names() - {name for (name,) in theirs} | {BAR}
+
+    def change(self, connection: DuckDBPyConnection, statement: SetSetting | ResetSetting) -> None:
+        name = statement.name
+        value = statement.value if isinstance(statement, SetSetting) else None
+        if name == BAR:
+            if isinstance(statement, SetSetting):
+                connection.execute(f"SET {BAR} = {quote_text(str(value))}")
+                self.bar = _bar(connection)
+            else:
+                connection.execute(f"RESET {BAR}")
+                self.bar = None
+            return
+        with self.lock:
+            if isinstance(statement, SetSetting):
+                self.kept = {**self.kept, **options.check_one(name, options.bound(value, {}))}
+            else:
+                own = SYNONYMS.get(name, name)
+                self.kept = {kept: given for kept, given in self.kept.items() if kept != own}
+
+    def shows_bar(self, connection: DuckDBPyConnection) -> bool:
+        """Unless somebody switched it off. In scripts DuckDB's is off from the start, which says nothing of ours."""
+        if self.bar is not None:
+            return self.bar
+        return _bar(connection) or not self.bar_at_first
+
+
+def _bar(connection: DuckDBPyConnection) -> bool:
+    return bool(connection.execute(f"SELECT current_setting('{BAR}')").fetchall()[0][0])

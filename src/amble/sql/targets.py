@@ -1,0 +1,100 @@
+"""Which table of which database INTO means, as DuckDB resolves names; whether a crawl can write it [E1]."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from duckdb import DuckDBPyConnection
+
+from amble.errors import StoreError
+from amble.sql.statements import TablePath
+from amble.store import tables
+from amble.store.database import Database
+from amble.store.names import TableName
+
+
+class Target(NamedTuple):
+    database: str
+    table: TableName
+
+
+def resolve_target(connection: DuckDBPyConnection, path: TablePath) -> Target:
+    """A table that exists is found as a query would find it; one that does not will be made in the current schema."""
+    row = connection.execute("SELECT current_database(), current_schema()").fetchall()[0]
+    database, schema = str(row[0]), str(row[1])
+    name = path[-1]
+    if len(path) == 3:
+        database, schema = path[0], path[1]
+    elif len(path) == 2:
+        database, schema = _qualified(connection, path[0], database)
+    else:
+        schema = _holding(connection, name, database) or schema
+    return Target(_attached(connection, database), TableName.of(schema, name))
+
+
+def check_target(connection: DuckDBPyConnection, target: Target) -> None:
+    """What is there already must take our rows. Looked at before anything is made."""
+    database = Database.over(connection, target.database)
+    try:
+        with database.reading() as reading:
+            if tables.exists(reading, target.table):
+                tables.check(reading, target.table)
+    finally:
+        database.close()
+
+
+def current_database(connection: DuckDBPyConnection) -> str:
+    """The database in use, which a crawl can write."""
+    return _attached(connection, str(connection.execute("SELECT current_database()").fetchall()[0][0]))
+
+
+def _qualified(connection: DuckDBPyConnection, first: str, database: str) -> tuple[str, str]:
+    """`first.table`: a schema of the current database, else the main schema of a database of that name."""
+    is_schema, is_database = connection.execute(
+        "SELECT (SELECT count(*) > 0 FROM duckdb_schemas() WHERE lower(schema_name) = lower($1) "
+        "AND database_name = $2), (SELECT count(*) > 0 FROM duckdb_databases() WHERE lower(database_name) = lower($1))",
+        [first, database],
+    ).fetchall()[0]
+    if is_schema and is_database and first.casefold() != database.casefold():
+        raise StoreError(
+            f"{first} is both a schema and a database", hint=f"write {database}.{first}.table or {first}.main.table"
+        )
+    return (first, "main") if is_database and not is_schema else (database, first)
+
+
+def _holding(connection: DuckDBPyConnection, name: str, database: str) -> str | None:
+    """The schema of the search path in which a table of this name is."""
+    rows = connection.execute(
+        "SELECT t.database_name, t.schema_name, t.temporary FROM (SELECT database_name, schema_name, table_name, "
+        "temporary FROM duckdb_tables() UNION ALL SELECT database_name, schema_name, view_name, temporary "
+        "FROM duckdb_views() WHERE NOT internal) t WHERE lower(t.table_name) = lower($1)",
+        [name],
+    ).fetchall()
+    if any(temporary for _, _, temporary in rows):
+        raise StoreError(
+            f"{name} is temporary, and seen by this connection alone",
+            hint="a crawl writes from a connection of its own",
+        )
+    path = [row[0] for row in connection.execute("SELECT unnest(current_schemas(false))").fetchall()]
+    held = {schema for owner, schema, _ in rows if owner == database}
+    return next((schema for schema in path if schema in held), None)
+
+
+def _attached(connection: DuckDBPyConnection, database: str) -> str:
+    """The database by its own name, if it is one that can be written."""
+    rows = connection.execute(
+        "SELECT database_name, readonly, type, internal FROM duckdb_databases() WHERE lower(database_name) = lower($1)",
+        [database],
+    ).fetchall()
+    if not rows:
+        raise StoreError(f"there is no database {database}", hint="ATTACH it first, or name a schema and a table")
+    name, readonly, kind, internal = rows[0]
+    if internal:
+        raise StoreError(f"the database {name} is DuckDB's own", hint="crawl into a database of yours")
+    if kind != "duckdb":
+        raise StoreError(f"the database {name} is of the type {kind}", hint="crawl into DuckDB, then copy the table")
+    if readonly:
+        raise StoreError(
+            f"the database {name} is read-only", hint="open it without read_only, or crawl into another database"
+        )
+    return str(name)
