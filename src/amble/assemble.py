@@ -8,9 +8,11 @@ from datetime import datetime
 
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
+from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Ready
 from amble.core.frontier.frontier import Frontier
-from amble.core.frontier.plan import CrawlPlan, Seen
+from amble.core.frontier.intake import Held, Seen
+from amble.core.frontier.plan import CrawlPlan
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.registry import Registry
 from amble.core.robots.book import RobotsBook
@@ -39,8 +41,17 @@ def make_plan(
     random: Random,
     seen: Seen | None = None,
     frontier_kind: type[Frontier] = Frontier,
+    *,
+    stored: Held = (),
+    window: Window | None = None,
+    registry: Registry | None = None,
+    book: RobotsBook | None = None,
 ) -> CrawlPlan:
-    """The decisions of a crawl, without a network."""
+    """The decisions of a crawl, without a network.
+
+    `stored` are the URLs that a store holds a success of; `window` is what is kept in memory where there is a store to
+    keep the rest. Registry and book may be shared with other crawls.
+    """
     visiting = settings.visiting
     scope = Scope(
         roots_of(seed.url for seed in seeds),
@@ -48,9 +59,13 @@ def make_plan(
         allow_subdomains=visiting.allow_subdomains,
         max_crawl_depth=visiting.max_crawl_depth,
     )
-    book = RobotsBook(settings.robots, settings.fetching.user_agent, random)
-    frontier = frontier_kind(visiting, Registry(settings.pacing, random), book)
-    return CrawlPlan(visiting, frontier, scope, seen or SeenSet(), random)
+    if book is None:
+        book = RobotsBook(settings.robots, settings.fetching.user_agent, random)
+    if registry is None:
+        registry = Registry(settings.pacing, random)
+    frontier = frontier_kind(visiting, registry, book)
+    frontier.backlog.window = window
+    return CrawlPlan(visiting, frontier, scope, seen if seen is not None else SeenSet(), random, stored)
 
 
 def assemble(

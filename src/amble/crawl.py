@@ -15,15 +15,19 @@ from typing import Protocol
 from amble.clock import Clock
 from amble.core.content_type import accepts
 from amble.core.frontier.changes import Changes, Finished, Ready
-from amble.core.frontier.plan import CrawlPlan
+from amble.core.frontier.plan import CrawlPlan, Reading
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
-from amble.core.page.page import Page, read_page
+from amble.core.page.page import read_page
+from amble.core.robots.book import robots_url_of
 from amble.core.robots.lines import BODY_BYTES_MAX as ROBOTS_BYTES_MAX
+from amble.core.robots.policy import read_policy
+from amble.core.sitemap.read import read_sitemap
 from amble.fetcher import FetchRequest, FetchResult
 
-LONG_BODY_BYTES = 500_000
+# Bodies longer than this are read in a thread. Rules of a robots.txt take the longest by the byte.
+LONG_BODY_BYTES = {Kind.PAGE: 500_000, Kind.SITEMAP: 200_000, Kind.ROBOTS: 50_000}
 SITEMAP_BYTES_MAX = 50 * 1024 * 1024  # sitemaps.org: 50 MB uncompressed
 
 
@@ -78,21 +82,31 @@ class Crawl:
 
     def _dispatch(self) -> float | None:
         """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
+        pouring = self._take_in()
         while len(self._tasks) < self._in_flight_max:
             if self._holds:
                 return math.inf
             now, utc, changes = self.clock.monotonic(), self.clock.utc(), Changes()
             step = self.plan.next_ready(now, utc, changes)
-            if changes.finals or changes.accepted:
+            if changes.tells:
                 self._on_changes(changes, None, None, utc)
             if isinstance(step, Finished):
                 return None
             if not isinstance(step, Ready):
-                return max(0.0, step.instant - now)
+                return 0.0 if pouring else max(0.0, step.instant - now)
             task = asyncio.create_task(self._visit(step))
             self._tasks[task] = step
             task.add_done_callback(self._done)
-        return math.inf  # every place is taken: whoever lands makes room
+        return 0.0 if pouring else math.inf  # every place is taken: whoever lands makes room
+
+    def _take_in(self) -> bool:
+        """A slice of what was found, so that others have their turn in between. Whether there is more."""
+        frontier = self.plan.frontier
+        if not frontier.inflows or self._holds:
+            return False
+        utc = self.clock.utc()
+        self._on_changes(self.plan.pour(self.clock.monotonic(), utc), None, None, utc)
+        return bool(frontier.inflows)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         ready = self._tasks.pop(task)
@@ -109,12 +123,12 @@ class Crawl:
             frontier = self.plan.frontier
             lane = frontier.lanes[frontier.key_of(ready.visit.url)]
             frontier.share(lane, result.peer_ip, self.clock.monotonic())
-        if result.body is not None and len(result.body) > LONG_BODY_BYTES:
-            page = await asyncio.to_thread(self._read, ready.visit, result)  # others are not kept waiting meanwhile
+        if result.body is not None and len(result.body) > LONG_BODY_BYTES[ready.visit.kind]:
+            reading = await asyncio.to_thread(self._read, ready.visit, result)  # others are not kept waiting meanwhile
         else:
-            page = self._read(ready.visit, result)
+            reading = self._read(ready.visit, result)
         utc = self.clock.utc()
-        changes = self.plan.settle(ready, result, page, self.clock.monotonic(), utc)
+        changes = self.plan.settle(ready, result, reading, self.clock.monotonic(), utc)
         self._on_changes(changes, ready, result, utc)
 
     def _request(self, ready: Ready) -> FetchRequest:
@@ -144,9 +158,13 @@ class Crawl:
             return Failure.CONTENT_TYPE_REJECTED
         return None
 
-    def _read(self, visit: Visit, result: FetchResult) -> Page | None:
-        if visit.kind is not Kind.PAGE or result.body is None or result.status is None or result.status >= 300:
+    def _read(self, visit: Visit, result: FetchResult) -> Reading:
+        if result.body is None or result.failure is not None or not 200 <= (result.status or 0) < 300:
             return None
+        if visit.kind is Kind.ROBOTS:
+            return read_policy(result.body, robots_url_of(visit.task), self.plan.frontier.book.terms)
+        if visit.kind is Kind.SITEMAP:
+            return read_sitemap(result.body, visit.url)
         return read_page(
             result.body,
             visit.url,
@@ -156,6 +174,15 @@ class Crawl:
         )
 
     # -- from outside
+
+    def wake(self) -> None:
+        """Something has come in by another way: there may be more to send, or the end may have come."""
+        self._settled.set()
+
+    def fail(self, error: BaseException) -> None:
+        """What the crawl depends on has broken: `run` raises this."""
+        self._error = self._error or error
+        self._settled.set()
 
     def pause(self, by: str = "user") -> None:
         """Send nothing more until whoever asked for it says `resume`; others may have asked for it as well."""

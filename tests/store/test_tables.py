@@ -162,4 +162,5 @@ def test_known_pages_tell_what_a_conditional_request_needs(store: DuckDBStore) -
     store.submit(Batch(pages=rows), urgent=True).result()
     known = store.known_pages(job_id, ["https://a.test/7", "https://a.test/49", "https://a.test/nowhere"])
     assert set(known) == {"https://a.test/7", "https://a.test/49"}
-    assert known["https://a.test/7"] == ("https://a.test/7", 200, BEGAN + timedelta(seconds=7), None, '"7"', None, "7")
+    seventh = known["https://a.test/7"]
+    assert seventh[:7] == ("https://a.test/7", 200, BEGAN + timedelta(seconds=7), None, '"7"', None, "7")

@@ -7,12 +7,13 @@ import random as system_random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from amble.assemble import make_plan
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
+from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Keeps, Ready, State
 from amble.core.frontier.visit import Kind
 from amble.core.pacing.events import BlockClosed, BlockOpened, Event
@@ -22,11 +23,15 @@ from amble.crawl import Crawl
 from amble.errors import StoreError
 from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.jobs import rows
+from amble.jobs.shared import Shared
+from amble.jobs.source import StoreSource
+from amble.jobs.supply import Supply
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.seam import Batch, DomainRow, JobChange, JobRow, JobStatus
+from amble.store.seam import Batch, DomainRow, JobChange, JobRow, JobStatus, TaskState
 
 KEEP_EVERY_S = 5.0  # how often learned delays and robots.txt files are handed to the store
+WINDOW = Window()
 
 Listener = Callable[[Event], None]
 
@@ -43,6 +48,7 @@ class JobResult:
     failed: int = 0
     skipped: int = 0
     limited: int = 0
+    stored: int = 0  # URLs that were there already and were not asked for
     requests: int = 0
     body_bytes: int = 0
     seconds: float = 0.0
@@ -61,6 +67,8 @@ class Job:
         policy: AddressPolicy | None = None,
         resolver: Resolver | None = None,
         listeners: Iterable[Listener] = (),
+        window: Window = WINDOW,
+        shared: Shared | None = None,
     ) -> None:
         self.store = store
         self.row = row
@@ -70,9 +78,13 @@ class Job:
         seeds = [seed_url(text) for text in row.seeds]
         self.seeds: Sequence[Seed] = seeds
         self._listeners = list(listeners)
-        self._session = int(self.clock.utc().timestamp())
+        self._session = int(self.clock.utc().timestamp() * 1_000_000)  # receipts of two runs must not be taken for one
         self._taken_up = False
-        self.plan = make_plan(settings, seeds, system_random.random, store.seen(row.id))
+        self.membership = shared.join(settings) if shared is not None else None
+        self.plan = make_plan(
+            settings, seeds, system_random.random, store.seen(row.id), stored=store.stored(row.id), window=window,
+            registry=self.membership and self.membership.registry, book=self.membership and self.membership.book,
+        )  # fmt: skip
         self._fetcher = Fetcher(
             settings.fetching,
             policy=policy or AddressPolicy.of(named=[seed.url for seed in seeds]),
@@ -87,6 +99,8 @@ class Job:
             in_flight_max=settings.fetching.max_total_connections,
             on_changes=self._on_changes,
         )
+        source = StoreSource(store, row.id, update_stale=settings.visiting.update_stale)
+        self._supply = Supply(self.plan, source, self.clock, self._supplied)
 
     @classmethod
     def start(
@@ -113,10 +127,14 @@ class Job:
         self._load()
         self.store.set_job_state(JobChange(self.row.id, JobStatus.RUNNING, self.clock.utc()))
         keeper = asyncio.create_task(self._keep_learning())
+        supply = asyncio.create_task(self._supply.run())
+        supply.add_done_callback(self._supply_ended)
         try:
             await self.crawl.run()
         finally:
             keeper.cancel()
+            self._supply.close()
+            await asyncio.gather(supply, return_exceptions=True)
             await self._fetcher.close()
             self.result.seconds = self.clock.monotonic() - began
             self.result.status = self._status()
@@ -137,10 +155,17 @@ class Job:
         frontier.registry.load((row for row in learned if row is not None), now, utc)
         known = ((row, (utc - row.fetched_at).total_seconds()) for row in self.store.load_robots() if row.fetched_at)
         frontier.book.load(known, now)
+        visiting = self.settings.visiting
+        if visiting.sitemap_cache_hours:
+            frontier.read_lately = self.store.sitemaps_read(utc - timedelta(hours=visiting.sitemap_cache_hours))
         if self._taken_up:
-            counts = self.store.counts(self.row.id)
-            frontier.accepted = frontier.final = counts.final  # they are in the budget of the job
-            self.plan.resume((rows.visit_of(task) for task in self.store.claim(self.row.id, counts.waiting)), now, utc)
+            budgeted = visiting.max_pages_per_domain is not None
+            self.plan.resume(
+                self.store.waiting(self.row.id),
+                self.store.counts(self.row.id).final,
+                self.store.accepted_by_domain(self.row.id) if budgeted else {},
+                now,
+            )
         # Of a job taken up the seeds are known; whether its sitemaps had been read to their end is not.
         self._on_changes(self.plan.start(self.seeds, now, utc), None, None, utc)
 
@@ -156,15 +181,26 @@ class Job:
             and (visiting.log_skipped or final.state is not State.SKIPPED)
         ]
         batch = Batch(
-            pages=[rows.page_row(final, job_id, utc, store_body=visiting.store_body) for final in kept],
+            pages=[
+                rows.page_row(final, job_id, utc, store_body=visiting.store_body)
+                for final in kept
+                if not final.confirmed
+            ],
+            confirmed=[rows.page_confirmed(final, job_id, utc) for final in kept if final.confirmed],
+            page_links=[links for final in kept if (links := rows.page_links(final, job_id)) is not None],
+            listings=[rows.listing(changes.listing, job_id, utc)] if changes.listing else (),
             done=[rows.task_done(final, job_id) for final in changes.finals],
-            discovered=[rows.task_row(visit, job_id) for visit in changes.accepted],
+            discovered=[
+                *(rows.task_row(visit, job_id) for visit in changes.accepted),
+                *(rows.task_row(visit, job_id, TaskState.WAITING) for visit in changes.overflow),
+            ],
             requests=[rows.request_row(ready, result, job_id, self._session, utc)] if ready and result else (),
             # With the receipt, not some time later: should this be the last that is stored, the next run must know.
             domains=self._limits_met(changes, utc),
             robots=self.plan.frontier.book.dump_changed() if ready and ready.visit.kind is Kind.ROBOTS else (),
         )
         self.store.submit(batch)
+        self._supply.look()
         self._count(changes, result)
         for event in changes.events:
             for listener in self._listeners:
@@ -175,12 +211,23 @@ class Job:
             loop = asyncio.get_running_loop()
             self.store.room().add_done_callback(lambda _: loop.call_soon_threadsafe(self.crawl.resume, "store"))
 
+    def _supplied(self, changes: Changes) -> None:
+        """The store has given something back."""
+        if changes.tells:
+            self._on_changes(changes, None, None, self.clock.utc())
+        self.crawl.wake()
+
+    def _supply_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.crawl.fail(error)
+
     def _count(self, changes: Changes, result: FetchResult | None) -> None:
         counted = self.result
         for final in changes.finals:
             counted.ends[str(final.failure or final.state)] += 1
             counted.pages += final.state is State.DONE
             counted.failed += final.state is State.FAILED
+            counted.stored += final.state is State.SKIPPED and final.failure is None
             counted.skipped += final.state is State.SKIPPED
         counted.left_out.update(changes.left_out)
         if result is not None:
@@ -205,7 +252,7 @@ class Job:
         registry, book = self.plan.frontier.registry, self.plan.frontier.book
         if last:
             learned = {row.domain: row for row in registry.learned(now, utc)}
-            paces = [lane.pace for lane in self.plan.frontier.lanes.values()]
+            paces = list(registry)
         else:
             learned = {row.domain: row for row in registry.changed(now, utc, force=False)}
             paces = [pace for pace in map(registry.find, learned) if pace is not None]
@@ -220,6 +267,6 @@ class Job:
             return JobStatus.PAUSED
         if frontier.deferred:
             return JobStatus.DEFERRED
-        if result.failed and not result.pages:
+        if result.failed and not result.pages and not result.stored:
             return JobStatus.FAILED
         return JobStatus.COMPLETED_WITH_ERRORS if result.failed else JobStatus.COMPLETED

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from amble.core.frontier.changes import Final, Keeps, Ready, State
+from amble.core.frontier.changes import Final, Keeps, Listing, Ready, State
+from amble.core.frontier.recall import Leads
 from amble.core.frontier.visit import FoundBy, Kind, Visit
 from amble.core.pacing.learned import Learned
 from amble.core.pacing.pace import Pace
+from amble.core.page.links import Link
 from amble.core.retry_after import http_date
 from amble.core.surt import surt_key
 from amble.core.urls import domain_of
 from amble.fetcher import FetchResult
-from amble.store.seam import DomainRow, PageRow, RequestRow, TaskDone, TaskRow, TaskState
+from amble.store.seam import (
+    DomainRow,
+    LinkRow,
+    PageConfirmed,
+    PageLinks,
+    PageRow,
+    RequestRow,
+    SitemapListing,
+    TaskDone,
+    TaskRow,
+    TaskState,
+)
 
+CANONICAL, REFRESH = "canonical", "refresh"  # what is kept beside the links of a page, as the `rel` of one
 CLOCK_TRUST = timedelta(minutes=15)  # a server's clock further off than this is not used
 
 _STATES = {
@@ -25,13 +40,13 @@ _STATES = {
 }
 
 
-def task_row(visit: Visit, job_id: int) -> TaskRow:
-    """A URL that the crawl has just accepted and holds."""
+def task_row(visit: Visit, job_id: int, state: TaskState = TaskState.RUNNING) -> TaskRow:
+    """A URL that the crawl has just accepted: it holds it, or leaves it to the store."""
     return TaskRow(
         job_id,
         visit.task,
         domain_of(visit.task),
-        TaskState.RUNNING,
+        state,
         depth=visit.depth,
         parent_url=visit.parent,
         discovered_by=visit.found_by.value,
@@ -92,6 +107,50 @@ def page_row(final: Final, job_id: int, utc: datetime, *, store_body: bool) -> P
         attempts=visit.attempt,
         job_id=job_id,
     )
+
+
+def page_confirmed(final: Final, job_id: int, utc: datetime) -> PageConfirmed:
+    """A page that has not changed: a new date for the row that is there."""
+    fetched = final.fetched if isinstance(final.fetched, FetchResult) else None
+    return PageConfirmed(
+        job_id,
+        final.visit.task,
+        _crawl_time(fetched, utc),
+        etag=fetched.headers.get("etag") if fetched else None,
+        last_modified=fetched.headers.get("last-modified") if fetched else None,
+        elapsed_ms=fetched.elapsed_s * 1000 if fetched else None,
+        attempts=final.visit.attempt,
+    )
+
+
+def page_links(final: Final, job_id: int) -> PageLinks | None:
+    """Where a page leads, as it has it: its links, and as if they were some, its canonical URL and its refresh."""
+    page = final.page
+    if page is None or final.state is not State.DONE:
+        return None
+    links: list[tuple[str, str, tuple[str, ...]]] = list(page.links)
+    if page.canonical is not None:
+        links.append((page.canonical.url, "", (CANONICAL,)))
+    if page.refresh is not None:
+        links.append((page.refresh.url, "", (REFRESH,)))
+    return PageLinks(job_id, final.visit.task, links)
+
+
+def listing(read: Listing, job_id: int, utc: datetime) -> SitemapListing:
+    return SitemapListing(job_id, read.sitemap, utc, read.entries, read.is_index)
+
+
+def leads_of(links: Iterable[LinkRow], directives: str | None) -> Leads:
+    """The same, read back."""
+    plain: list[Link] = []
+    named: dict[str, str] = {}
+    for link in links:
+        if link.rel in (CANONICAL, REFRESH):
+            named[link.rel] = link.to_url
+        else:
+            plain.append(Link(link.to_url, link.anchor or "", tuple(link.rel.split()) if link.rel else ()))
+    said = set((directives or "").split(", "))
+    return Leads(plain, named.get(CANONICAL), named.get(REFRESH), bool(said & {"nofollow", "none"}))
 
 
 def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, utc: datetime) -> RequestRow:

@@ -158,6 +158,13 @@ class DuckDBStore:
     def seen(self, job_id: int) -> SeenSet:
         return self._tasks.seen(job_id)
 
+    def stored(self, job_id: int) -> SeenSet:
+        with self.database.reading() as connection:
+            return knowledge.stored(connection, self._target_of(job_id))
+
+    def accepted_by_domain(self, job_id: int) -> dict[str, int]:
+        return self._tasks.accepted_by_domain(job_id)
+
     # -- writing
 
     def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:
@@ -206,6 +213,14 @@ class DuckDBStore:
     def load_sitemap_urls(self, sitemap: str) -> list[SitemapUrlRow]:
         with self.database.reading() as connection:
             return knowledge.load_sitemap_urls(connection, sitemap)
+
+    def sitemaps_read(self, since: datetime) -> set[str]:
+        with self.database.reading() as connection:
+            return knowledge.sitemaps_read(connection, since)
+
+    def listed(self, urls: Sequence[str]) -> dict[str, SitemapUrlRow]:
+        with self.database.reading() as connection:
+            return knowledge.listed(connection, urls)
 
     def known_pages(self, job_id: int, urls: Sequence[str]) -> dict[str, KnownPage]:
         with self.database.reading() as connection:

@@ -12,8 +12,10 @@ from duckdb import DuckDBPyConnection
 from amble.core.robots.verdict import RobotsRow
 from amble.store import storable
 from amble.store.seam import DomainRow, JobRow, JobStatus, KnownPage, LinkRow, SitemapUrlRow
+from amble.store.seen import SeenSet
 from amble.store.tables import TargetTable
 
+_READ_AT_ONCE = 10_000
 _DOMAIN = ", ".join(DomainRow._fields)
 _ROBOTS = ", ".join(RobotsRow._fields)
 _SITEMAP = ", ".join(SitemapUrlRow._fields)
@@ -49,14 +51,39 @@ def load_sitemap_urls(connection: DuckDBPyConnection, sitemap: str) -> list[Site
     return [_row(SitemapUrlRow, row) for row in rows]
 
 
+def sitemaps_read(connection: DuckDBPyConnection, since: datetime) -> set[str]:
+    rows = connection.execute(
+        "SELECT DISTINCT sitemap FROM amble.sitemap_urls WHERE fetched_at > $1", [storable.utc(since)]
+    ).fetchall()
+    return {sitemap for (sitemap,) in rows}
+
+
+def listed(connection: DuckDBPyConnection, urls: Sequence[str]) -> dict[str, SitemapUrlRow]:
+    """What a sitemap last said about each of these pages."""
+    row = ", ".join(f"{name}: {name}" for name in SitemapUrlRow._fields)
+    rows = connection.execute(
+        f"SELECT arg_max({{{row}}}, fetched_at) FROM amble.sitemap_urls "
+        "WHERE url IN (SELECT unnest($1::VARCHAR[])) AND kind IS NULL GROUP BY url",
+        [list(urls)],
+    ).fetchall()
+    return {said["url"]: _row(SitemapUrlRow, tuple(said.values())) for (said,) in rows}
+
+
+def stored(connection: DuckDBPyConnection, target: TargetTable) -> SeenSet:
+    """The URLs of every row without an error."""
+    seen = SeenSet()
+    rows = connection.execute(f"SELECT url FROM {target.name} WHERE url IS NOT NULL AND error_type IS NULL")
+    while chunk := rows.fetchmany(_READ_AT_ONCE):
+        seen.add_many([url for (url,) in chunk])
+    return seen
+
+
 def known_pages(connection: DuckDBPyConnection, target: TargetTable, urls: Sequence[str]) -> dict[str, KnownPage]:
     time = "crawl_time AT TIME ZONE 'UTC'" if target.zoned else "crawl_time"
-    columns = f"http_status, {time}, error_type, etag, last_modified, content_hash"
+    columns = f"http_status, {time}, error_type, etag, last_modified, content_hash, final_url, directives"
     return {
-        url: KnownPage(url, status, storable.aware(time), error_type, etag, last_modified, content_hash)
-        for _, url, status, time, error_type, etag, last_modified, content_hash in target.locate(
-            connection, urls, columns
-        )
+        url: KnownPage(url, status, storable.aware(time), *rest)
+        for _, url, status, time, *rest in target.locate(connection, urls, columns)
     }
 
 

@@ -15,6 +15,7 @@ from amble.store.seam import (
     JobRow,
     LinkRow,
     PageConfirmed,
+    PageLinks,
     PageRow,
     RequestRow,
     SitemapUrlRow,
@@ -84,12 +85,13 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
         ("settled", (settled_row(done, seq()) for done in encoded.done)),
         ("domain_log", (domain_row(row, seq()) for batch in batches for row in batch.domains)),
         ("robots_log", (robots_row(row, seq()) for batch in batches for row in batch.robots)),
-        ("sitemap_urls", (sitemap_row(row) for batch in batches for row in batch.sitemap_urls)),
+        ("sitemap_urls", _sitemap_rows(batches)),
         ("requests", (request_row(row) for batch in batches for row in batch.requests)),
         ("link_lines", _link_lines((link for batch in batches for link in batch.links), numbers)),
+        ("link_lines", (_packed(page, seq()) for batch in batches for page in batch.page_links if page.links)),
     ):
         if listed := list(rows):
-            encoded.tables[name] = listed
+            encoded.tables.setdefault(name, []).extend(listed)
     return encoded
 
 
@@ -137,6 +139,25 @@ def _link_lines(links: Iterable[LinkRow], numbers: Numbers) -> Iterator[Row]:
         yield numbers.take_seq(), job_id, storable.text(from_url), len(lines), "\n".join(lines)
 
 
+def _packed(page: PageLinks, seq: int) -> Row:
+    """The links of one page as lines."""
+    part, short = storable.line_part, storable.SHORT_CHARS_MAX
+    lines = [
+        f"{part(url)}\t{part(' '.join(rel), short)}\t{part(text, short)}" if rel or text else part(url)
+        for url, text, rel in page.links
+    ]
+    return seq, page.job_id, storable.text(page.from_url), len(lines), "\n".join(lines)
+
+
+def _sitemap_rows(batches: Sequence[Batch]) -> Iterator[Row]:
+    for batch in batches:
+        yield from map(sitemap_row, batch.sitemap_urls)
+        for job_id, sitemap, fetched_at, entries, is_index in batch.listings:
+            kind = "sitemap" if is_index else None
+            for url, lastmod, changefreq, priority in entries:
+                yield sitemap_row(SitemapUrlRow(url, sitemap, lastmod, changefreq, priority, fetched_at, job_id, kind))
+
+
 def job_row(row: JobRow) -> Row:
     utc = storable.utc
     return (
@@ -175,7 +196,7 @@ def robots_row(row: RobotsRow, seq: int) -> Row:
 def sitemap_row(row: SitemapUrlRow) -> Row:
     return (
         storable.text(row.url), storable.text(row.sitemap), storable.utc(row.lastmod), storable.text(row.changefreq),
-        row.priority, storable.utc(row.fetched_at), row.job_id,
+        row.priority, storable.utc(row.fetched_at), row.job_id, row.kind,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from amble.core.robots.verdict import RobotsRow
+from amble.core.sitemap.document import SitemapEntry
 from amble.store.seen import SeenSet
 
 
@@ -150,6 +151,17 @@ class SitemapUrlRow(NamedTuple):
     priority: float | None = None
     fetched_at: datetime | None = None
     job_id: int = 0
+    kind: str | None = None  # "sitemap": listed by an index, and no page
+
+
+class SitemapListing(NamedTuple):
+    """Everything that one sitemap lists: entries as they were read, which become rows only when they are written."""
+
+    job_id: int
+    sitemap: str
+    fetched_at: datetime
+    entries: Sequence[SitemapEntry]
+    is_index: bool = False
 
 
 class RequestRow(NamedTuple):
@@ -181,6 +193,14 @@ class LinkRow(NamedTuple):
     to_url: str
     rel: str | None = None
     anchor: str | None = None
+
+
+class PageLinks(NamedTuple):
+    """All links of a page: (URL, text, words of rel) each, packed only when they are written."""
+
+    job_id: int
+    from_url: str
+    links: Sequence[tuple[str, str, tuple[str, ...]]]
 
 
 class JobRow(NamedTuple):
@@ -218,6 +238,8 @@ class Batch:
     sitemap_urls: Sequence[SitemapUrlRow] = ()
     requests: Sequence[RequestRow] = ()
     links: Sequence[LinkRow] = ()
+    page_links: Sequence[PageLinks] = ()
+    listings: Sequence[SitemapListing] = ()
     confirmed: Sequence[PageConfirmed] = ()
     jobs: Sequence[JobRow | JobChange] = ()
 
@@ -251,6 +273,8 @@ class KnownPage(NamedTuple):
     etag: str | None
     last_modified: str | None
     content_hash: str | None
+    final_url: str | None = None
+    directives: str | None = None
 
 
 class StoreState(NamedTuple):
@@ -292,6 +316,11 @@ class Store(Protocol):
     def seen(self, job_id: int) -> SeenSet:
         """Every URL that the job has accepted."""
 
+    def stored(self, job_id: int) -> SeenSet:
+        """Every URL that the job's table holds a success of."""
+
+    def accepted_by_domain(self, job_id: int) -> dict[str, int]: ...
+
     # -- writing
     def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:
         """Hand over a batch; done when it is on disk. Never waits: ask `has_room` before fetching more."""
@@ -313,5 +342,11 @@ class Store(Protocol):
     def load_domains(self, keys: Iterable[str] | None = None) -> list[DomainRow]: ...
     def load_robots(self, origins: Iterable[str] | None = None) -> list[RobotsRow]: ...
     def load_sitemap_urls(self, sitemap: str) -> list[SitemapUrlRow]: ...
+    def sitemaps_read(self, since: datetime) -> set[str]:
+        """The sitemaps that were read since then."""
+
+    def listed(self, urls: Sequence[str]) -> dict[str, SitemapUrlRow]:
+        """What a sitemap last said about these pages."""
+
     def known_pages(self, job_id: int, urls: Sequence[str]) -> dict[str, KnownPage]: ...
     def links_of(self, urls: Sequence[str]) -> dict[str, list[LinkRow]]: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -68,6 +69,7 @@ class TargetTable:
         self.binary = types["body"] == "BLOB"
         self.known = SeenAt()
         self.is_unique = True  # every URL stands in it once
+        self._lock = threading.Lock()  # the writer notes what it stored while others look for theirs
 
     @classmethod
     def open(cls, connection: DuckDBPyConnection, name: TableName) -> TargetTable:
@@ -112,7 +114,8 @@ class TargetTable:
 
         Rows lie in the order of their crawl, so the time at which a URL was stored leads to a few blocks of the file.
         """
-        times = {url: time_us for url in urls if (time_us := self.known.get(url)) is not None}
+        with self._lock:
+            times = {url: time_us for url in urls if (time_us := self.known.get(url)) is not None}
         if not times:
             return []
         wanted = set(times)
@@ -138,8 +141,9 @@ class TargetTable:
 
     def note(self, pages: Iterable[tuple[str, datetime | None]]) -> None:
         """These URLs are stored now, with these times."""
-        for url, time in pages:
-            self.known.put_many((url,), (microseconds(time),))
+        with self._lock:
+            for url, time in pages:
+                self.known.put_many((url,), (microseconds(time),))
 
 
 def create(connection: DuckDBPyConnection, name: TableName) -> bool:

@@ -102,6 +102,13 @@ class Tasks:
                     seen.add_many([line.partition("\t")[0] for line in lines.split("\n")])
         return seen
 
+    def accepted_by_domain(self, job_id: int) -> dict[str, int]:
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT domain, sum(tasks) FROM amble.found WHERE job_id = $1 GROUP BY domain", [job_id]
+            ).fetchall()
+        return {domain: int(tasks) for domain, tasks in rows}
+
     def _ledger(self, job_id: int) -> Ledger:
         ledger = self._ledgers.get(job_id)
         if ledger is None:

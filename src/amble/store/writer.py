@@ -247,4 +247,5 @@ class Writer:
 def _weight(batch: Batch) -> float:
     """How much of a transaction a batch fills, in pages."""
     small = len(batch.discovered) + len(batch.links) + len(batch.sitemap_urls) + len(batch.requests)
+    small += sum(len(page.links) for page in batch.page_links) + sum(len(each.entries) for each in batch.listings)
     return max(len(batch.pages), len(batch.done), len(batch.domains)) + small / _SMALL_ROWS_PER_PAGE

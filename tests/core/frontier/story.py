@@ -10,8 +10,10 @@ from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 from amble.assemble import make_plan
+from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Final, Finished, Ready, State, WaitUntil
 from amble.core.frontier.plan import CrawlPlan
+from amble.core.frontier.recall import Stored
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
@@ -20,6 +22,7 @@ from amble.core.page import Page, read_page
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
 from amble.fetcher import FetchResult
+from amble.jobs.supply import Read
 from amble.settings import Settings
 
 COUNTED_MAX = 300  # with more tasks than this, counting all of them after each step takes too long
@@ -112,6 +115,9 @@ class Story:
         took_s: float = 0.0,
         in_flight_max: int = 100,
         random: Callable[[], float] = lambda: 0.0,
+        window: Window | None = None,
+        stored: Mapping[str, Stored] | None = None,
+        listings: Mapping[str, Read] | None = None,
         **settings: Any,
     ) -> None:
         self.web = {url: list(reply) if isinstance(reply, list) else reply for url, reply in (web or {}).items()}
@@ -128,8 +134,14 @@ class Story:
         self._flying: list[tuple[float, int, Ready]] = []
         self._order = count()
         started = [seed_url(seed) for seed in seeds]
-        self.plan: CrawlPlan = make_plan(Settings.of({**STEADY, **settings}), started, random)
+        self.stored = dict(stored or {})  # what the table holds
+        self.listings = dict(listings or {})  # sitemaps that were read lately
+        self.shelf: list[Visit] = []  # tasks that lie in the store
+        self.plan: CrawlPlan = make_plan(
+            Settings.of({**STEADY, **settings}), started, random, stored=set(self.stored), window=window
+        )
         self.frontier = self.plan.frontier
+        self.frontier.read_lately = self.listings
         self.take(self.plan.start(started, self.now, self.utc))
 
     @property
@@ -158,6 +170,7 @@ class Story:
     def dispatch(self) -> Finished | WaitUntil | None:
         """Send whatever may be sent; None where every place is taken."""
         while len(self._flying) < self.in_flight_max:
+            self.serve()
             changes = Changes()
             step = self.plan.next_ready(self.now, self.utc, changes)
             if isinstance(step, Ready):
@@ -174,6 +187,41 @@ class Story:
             _, _, ready = heapq.heappop(self._flying)
             fetched = self._reply(ready.visit).result(ready.visit.url, self.took_s)
             self.take(self.plan.settle(ready, fetched, read(ready.visit, fetched), self.now, self.utc))
+
+    def serve(self) -> None:
+        """What a store gives back, and what is still to be taken in."""
+        frontier, plan = self.frontier, self.plan
+        while True:
+            domains, portion = frontier.wants(1_000)
+            if domains:
+                claimed = [v for domain in domains for v in self._on_shelf(domain)[:portion]]
+                self.shelf = [visit for visit in self.shelf if visit not in claimed]
+                self.take(plan.claimed(claimed, domains, self.now, self.utc))
+            elif frontier.to_recall:
+                recall = frontier.to_recall.popleft()
+                if recall.visit.kind is Kind.SITEMAP:
+                    read_lately = self.listings[recall.visit.url]
+                    self.take(plan.sitemap_recalled(recall, read_lately.entries, self.now, self.utc,
+                                                    is_index=read_lately.is_index))  # fmt: skip
+                else:
+                    self.take(plan.recalled(recall, self.stored.get(recall.visit.task), self.now, self.utc))
+            elif frontier.inflows:
+                self.take(plan.pour(self.now, self.utc))
+            else:
+                return
+
+    def resume(self, *visits: Visit) -> None:
+        """An earlier run has accepted these and not finished them: they lie in the store."""
+        self.frontier.backlog.window = self.frontier.backlog.window or Window()
+        self.tasks |= {visit.task: visit for visit in visits}
+        self.shelf += visits
+        done = self.frontier.final
+        self.plan.resume(Counter(domain_of(visit.task) for visit in visits), done, {}, self.now)
+        self.frontier.accepted += len(self.tasks) - done - len(visits)
+
+    def _on_shelf(self, domain: str) -> list[Visit]:
+        waiting = [visit for visit in self.shelf if domain_of(visit.task) == domain]
+        return sorted(waiting, key=lambda visit: (visit.depth, -visit.priority))
 
     def stop(self) -> None:
         changes = Changes()
@@ -197,7 +245,8 @@ class Story:
 
     def take(self, changes: Changes, flying: list[Ready] | None = None) -> None:
         """Take in what one step changed. Whoever answers by hand says what is under way."""
-        for visit in changes.accepted:
+        self.shelf += changes.overflow
+        for visit in (*changes.accepted, *changes.overflow):
             assert visit.task not in self.tasks, f"{visit.task} was accepted twice"
             self.tasks[visit.task] = visit
         for final in changes.finals:
@@ -217,10 +266,16 @@ class Story:
         all_flying = [ready for _, _, ready in self._flying] if flying is None else flying
         pages_flying = [ready.visit for ready in all_flying if ready.visit.kind is Kind.PAGE]
         queued = [v for lane in frontier.lanes.values() for v in lane.visits() if v.kind is Kind.PAGE]
+        queued += [recall.visit for recall in frontier.recalls.values() if recall.visit.kind is Kind.PAGE]
+        queued += [inflow.final.visit for inflow in frontier.inflows if inflow.final is not None]
+        queued += [visit for visit in self.shelf if domain_of(visit.task) in frontier.backlog.stored]
+        left = len(self.shelf) - frontier.backlog.total
         deferred = sum(final.state is State.DEFERRED for final in self.finals.values())
-        assert sorted(v.task for v in (*queued, *pages_flying)) == sorted(set(self.tasks) - self.finals.keys())
+        open_tasks = set(self.tasks) - self.finals.keys()
+        if not left:
+            assert sorted(v.task for v in (*queued, *pages_flying)) == sorted(open_tasks)
         assert (frontier.queued, frontier.pages_under_way) == (len(queued), len(pages_flying))
-        assert (frontier.accepted, frontier.deferred) == (len(self.tasks), deferred)
+        assert (frontier.accepted, frontier.deferred) == (len(self.tasks), deferred + left)
         assert frontier.final == len(self.finals) - deferred
         assert frontier.under_way == len(all_flying)
 
@@ -228,7 +283,9 @@ class Story:
         self.finished = True
         self.check()
         assert not self._flying
-        assert set(self.finals) == set(self.tasks), f"no row for {set(self.tasks) - set(self.finals)}"
+        left = {visit.task for visit in self.shelf}
+        assert set(self.finals) | left == set(self.tasks), f"no row for {set(self.tasks) - set(self.finals) - left}"
+        assert left.isdisjoint(self.finals)
         assert all(len(lane) == 0 and lane.under_way == 0 for lane in self.frontier.lanes.values())
 
     # --- Looking -----------------------------------------------------------------------------------------------------

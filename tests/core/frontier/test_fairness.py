@@ -45,7 +45,7 @@ def test_a_domain_met_later_does_not_overtake_those_that_wait() -> None:
     story.run(until=10.0)
     seen = len(story.asked)
     newcomer = "http://late.h0.test/0"
-    story.plan.resume([story.tasks[seeds[0]]._replace(url=newcomer, task=newcomer)], story.now, story.utc)
+    story.frontier.add(story.tasks[seeds[0]]._replace(url=newcomer, task=newcomer), story.now, story.utc)
     story.tasks[newcomer] = story.tasks[seeds[0]]._replace(url=newcomer, task=newcomer)
     story.run(until=20.0)
     assert order(story)[seen:].index("late.h0.test") == len(HOSTS)

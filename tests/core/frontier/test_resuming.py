@@ -17,9 +17,7 @@ def resumed(*rows: RobotsRow, url: str = A, fixed_delay: float = 1.0, age_s: flo
     story = Story([], {A: page(B), B: OK}, fixed_delay=fixed_delay, follow_links=True)
     story.plan.scope = scope
     story.frontier.book.load([(row, age_s) for row in rows], 0.0)
-    visit = Visit(url, task=url)
-    story.tasks = {url: visit}
-    story.plan.resume([visit], 0.0, story.utc)
+    story.resume(Visit(url, task=url))
     return story.run()
 
 

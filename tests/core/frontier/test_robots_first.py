@@ -152,7 +152,9 @@ def test_a_proxys_fault_says_nothing_about_a_robots() -> None:
     assert standing is not None
     assert standing.failures == 0
     assert min(story.gaps("a.test")[:-1]) == 5.0
-    assert story.frontier.lanes["a.test"].pace.troubles.failures == 0
+    pace = story.frontier.registry.find("a.test")
+    assert pace is not None
+    assert pace.troubles.failures == 0
 
 
 # --- Redirects of robots.txt -----------------------------------------------------------------------------------------
@@ -297,7 +299,7 @@ def test_forbidden_urls_do_not_end_a_domain_that_others_link_to() -> None:
     for number in range(5):
         url = f"http://a.test/x{number}"
         story.web[url] = broken(Failure.ADDRESS_FORBIDDEN)
-        story.plan.resume([Visit(url, task=url, depth=0, found_on="evil.test")], story.now, story.utc)
+        story.frontier.add(Visit(url, task=url, depth=0, found_on="evil.test"), story.now, story.utc)
         story.tasks[url] = Visit(url)
     story.run()
     assert story.end(A) == ("done", None)

@@ -57,7 +57,9 @@ def test_what_is_under_way_can_be_given_up_as_well() -> None:
     story.cancel_all()
     story.run()
     assert set(story.ends().values()) == {"cancelled"}
-    assert story.frontier.lanes["a.test"].pace.in_flight == 0
+    pace = story.frontier.registry.find("a.test")
+    assert pace is not None
+    assert pace.in_flight == 0
 
 
 def test_one_robots_given_up_is_asked_for_again() -> None:
@@ -99,19 +101,17 @@ def test_a_later_run_goes_on_where_the_first_stopped() -> None:
     again = Story([], web)
     deferred = [final.visit for final in first.finals.values() if final.state is State.DEFERRED]
     again.plan.scope = first.plan.scope
-    again.tasks = {visit.task: visit for visit in deferred}
-    again.plan.resume(deferred, 0.0, again.utc)
+    again.resume(*(Visit(visit.task, task=visit.task) for visit in deferred))
     again.check()
     again.run()
     assert set(again.ends().values()) == {"done"}
     assert again.finals[URLS[0]].visit.trail == (URLS[0],)
-    assert again.urls(Kind.PAGE).count(URLS[0]) == 0
+    assert again.urls(Kind.PAGE).count(URLS[0]) == 1, "a task begins anew: the store knows where it began"
 
 
 def test_what_is_resumed_counts_as_accepted_once() -> None:
     story = Story([], {X: OK})
-    visits = [Visit(X, task=X), Visit("http://a.test/2", task=URLS[0], trail=(URLS[0],)), Visit(A, task=A, attempt=3)]
-    story.tasks = {visit.task: visit for visit in visits}
-    story.plan.resume(visits, 0.0, story.utc)
+    story.resume(*(Visit(url, task=url) for url in (X, URLS[0], A)))
     story.check()
+    assert story.frontier.queued == 3
     assert story.run().frontier.accepted == 3

@@ -13,6 +13,7 @@ from amble.core.outcome import Failure
 from amble.core.pacing.events import Event
 from amble.core.pacing.permit import Permit
 from amble.core.page.page import Page
+from amble.core.sitemap.document import SitemapEntry
 
 
 class Ready(NamedTuple):
@@ -84,6 +85,15 @@ class Final(NamedTuple):
     fetched: Fetched | None = None
     page: Page | None = None
     keeps: Keeps = Keeps.ALL
+    confirmed: bool = False  # a 304: the row that is there keeps what it holds and gets a new date
+
+
+class Listing(NamedTuple):
+    """What a sitemap was read to say."""
+
+    sitemap: str
+    entries: Sequence[SitemapEntry]
+    is_index: bool
 
 
 @dataclass(slots=True)
@@ -91,9 +101,24 @@ class Changes:
     """Everything one step changed."""
 
     finals: list[Final] = field(default_factory=list)
-    accepted: list[Visit] = field(default_factory=list)  # new tasks
+    accepted: list[Visit] = field(default_factory=list)  # new tasks that the frontier holds
+    overflow: list[Visit] = field(default_factory=list)  # new tasks that are left to the store
+    listing: Listing | None = None
     left_out: dict[str, int] = field(default_factory=dict)  # links not taken, by reason
     events: Sequence[Event] = ()
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is anything to hand on."""
+        return bool(self.finals or self.accepted or self.overflow or self.left_out)
+
+    def absorb(self, other: Changes) -> None:
+        """What another step changed besides; steps that told of events or sitemaps stand for themselves."""
+        self.finals += other.finals
+        self.accepted += other.accepted
+        self.overflow += other.overflow
+        for reason, count in other.left_out.items():
+            self.left_out[reason] = self.left_out.get(reason, 0) + count
 
     def leave_out(self, reason: str) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1

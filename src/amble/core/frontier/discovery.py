@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from amble.core.answer import Answer
-from amble.core.frontier.changes import Changes, Fetched, State
+from amble.core.frontier.changes import Changes, Fetched, Listing, State
 from amble.core.frontier.frontier import Frontier
 from amble.core.frontier.lane import Over
 from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
-from amble.core.robots.policy import RobotsAnswer
-from amble.core.sitemap.document import SitemapEntry
+from amble.core.robots.policy import Policy, RobotsAnswer
+from amble.core.sitemap.document import SitemapDocument, SitemapEntry, SitemapKind
 from amble.core.sitemap.read import read_sitemap
 from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import Refusal, domain_of, origin_of
@@ -32,7 +33,7 @@ class Discovery:
     def discover(self, url: str, now: float, utc: datetime) -> None:
         """Look for the sitemaps of a site, once; which ones to look for is known when its robots.txt is."""
         origin = origin_of(url)
-        if self.frontier.walk_of(origin, now, utc) is None:
+        if self.frontier.has_sitemaps(origin) is None:
             self._to_discover.add(origin)
             self._walk(origin, now, utc)
 
@@ -45,10 +46,17 @@ class Discovery:
             self.frontier.lane(origin, now, utc).walks[origin] = SitemapWalk(origin, book.sitemaps(origin))
             self.frontier.walk_on(origin, now, utc)
 
+    def known(self, origin: str, now: float, utc: datetime) -> None:
+        """Another crawl of this process has asked for a robots.txt that we may have waited for."""
+        if self.frontier.key_of(origin) in self.frontier.lanes:
+            self._walk(origin, now, utc)
+            self.frontier.release(origin, now, utc)
+
     def robots(
-        self, visit: Visit, fetched: Fetched, answer: Answer, now: float, utc: datetime, changes: Changes
-    ) -> None:
-        """Take in the answer for a robots.txt, or for what it was redirected to."""
+        self, visit: Visit, fetched: Fetched, answer: Answer, policy: Policy | None, now: float, utc: datetime,
+        changes: Changes,
+    ) -> None:  # fmt: skip
+        """Take in the answer for a robots.txt, or for what it was redirected to. `policy` is what a long one says."""
         frontier, book, origin = self.frontier, self.frontier.book, visit.task
         if fetched.proxy_fault or fetched.local_fault:
             book.forget_ask(origin)  # says nothing about the site, and so counts for nothing
@@ -77,6 +85,7 @@ class Discovery:
                     fetched_at=utc,
                 ),
                 now,
+                policy,
             )
         self._walk(origin, now, utc)
         frontier.release(origin, now, utc)
@@ -92,10 +101,11 @@ class Discovery:
         frontier.release(origin, now, utc)
 
     def sitemap(
-        self, visit: Visit, fetched: Fetched, failure: Failure | None, now: float, utc: datetime
-    ) -> list[SitemapEntry]:
-        """Take in the answer for a sitemap. Returns what it lists of its own site."""
-        walk = self.frontier.walk_of(visit.task, now, utc)
+        self, visit: Visit, fetched: Fetched, failure: Failure | None, document: SitemapDocument | None, now: float,
+        utc: datetime, changes: Changes,
+    ) -> list[SitemapEntry]:  # fmt: skip
+        """Take in the answer for a sitemap, perhaps already read. Returns what it lists of its own site."""
+        walk = self.frontier.walk_of(visit.task)
         assert walk is not None
         first, entries = visit.first_url, []
         if fetched.status in REDIRECTS and fetched.failure is None:
@@ -107,6 +117,20 @@ class Discovery:
         elif failure is not None or fetched.body is None:
             walk.failed(first, str(failure or "no body"))
         else:
-            entries = walk.settle(first, read_sitemap(fetched.body, visit.url))
+            document = document or read_sitemap(fetched.body, visit.url)
+            entries = walk.settle(first, document)
+            is_index = document.kind is SitemapKind.INDEX
+            changes.listing = Listing(first, document.entries if is_index else entries, is_index)
         self.frontier.walk_on(visit.task, now, utc)
         return entries
+
+    def sitemap_recalled(
+        self, visit: Visit, entries: Sequence[SitemapEntry], now: float, utc: datetime, *, is_index: bool
+    ) -> list[SitemapEntry]:
+        """What a sitemap said when it was read lately, instead of asking for it again."""
+        walk = self.frontier.walk_of(visit.task)
+        assert walk is not None
+        kind = SitemapKind.INDEX if is_index else SitemapKind.URLSET
+        own = walk.settle(visit.url, SitemapDocument(visit.url, kind, tuple(entries)))
+        self.frontier.walk_on(visit.task, now, utc)
+        return own

@@ -15,6 +15,7 @@ from amble.core.pacing.pace import Pace
 from amble.core.sitemap.walk import SitemapWalk
 
 _RANK = {Kind.ROBOTS: 0, Kind.SITEMAP: 1, Kind.PAGE: 2}
+_ROBOTS, _SITEMAP, _PAGE = _RANK.values()
 _order = count()
 
 
@@ -30,8 +31,8 @@ class Lane:
     """Due visits by rank, depth and priority; later ones by their instant."""
 
     __slots__ = (
-        "_asked_s", "_due", "_later", "failed_streak", "held", "last_failure", "limit_streak", "over", "pace", "pages",
-        "place", "rest_until", "stalled_since", "token", "under_way", "walks",
+        "_asked_s", "_due", "_later", "failed_streak", "held", "last_failure", "limit_streak", "over", "pace", "place",
+        "rest_until", "stalled_since", "token", "under_way", "walks",
     )  # fmt: skip
 
     def __init__(self, pace: Pace) -> None:
@@ -41,7 +42,6 @@ class Lane:
         self.place: float | None = None  # where it stands in the frontier's heap; None: it does not
         self.token = 0  # of the newest place; older ones are void
         self.under_way = 0
-        self.pages = 0  # accepted at this domain
         self.held = False  # its robots.txt is being asked for: only that may be visited
         self.walks: dict[str, SitemapWalk] = {}  # by origin: http and https are two sites that share a pace
         self.failed_streak = 0  # tasks
@@ -58,6 +58,21 @@ class Lane:
     @property
     def domain(self) -> str:
         return self.pace.domain
+
+    def forgettable(self, now: float) -> bool:
+        """Whether nothing is to be done here and nothing remembered that a new lane would not find out [M1]."""
+        return not (
+            self._due
+            or self._later
+            or self.under_way
+            or self.walks
+            or self.held
+            or self.failed_streak
+            or self.limit_streak
+            or self.over is not None
+            or self.stalled_since is not None
+            or self.rest_until > now
+        )
 
     def push(self, visit: Visit) -> None:
         # Retries and redirects keep their depth and so their place: breadth first, whatever happens on the way.
@@ -87,19 +102,25 @@ class Lane:
     def _rank_max(self) -> int:
         """What may be visited: pages only once it is known whether robots.txt allows them and sitemaps list them."""
         if self.held:
-            return _RANK[Kind.ROBOTS]
-        searching = any(not walk.found and not walk.finished for walk in self.walks.values())
-        return _RANK[Kind.SITEMAP] if searching else _RANK[Kind.PAGE]
+            return _ROBOTS
+        if self.walks and any(not walk.found and not walk.finished for walk in self.walks.values()):
+            return _SITEMAP
+        return _PAGE
 
-    def heed(self, origin: str, crawl_delay_s: float | None) -> None:
-        """What robots.txt asks for. Where origins of one domain ask for different delays, the longest holds."""
+    def heed(self, origin: str, crawl_delay_s: float | None) -> bool:
+        """What robots.txt asks for. Returns whether that is news."""
         if self._asked_s.get(origin) == crawl_delay_s:
-            return
+            return False
         if crawl_delay_s is None:
             del self._asked_s[origin]
         else:
             self._asked_s[origin] = crawl_delay_s
-        self.pace.set_crawl_delay(max(self._asked_s.values(), default=None))
+        return True
+
+    @property
+    def crawl_delay_s(self) -> float | None:
+        """Where origins of one domain ask for different delays, the longest holds."""
+        return max(self._asked_s.values(), default=None)
 
     def visits(self) -> list[Visit]:
         """Everything queued, in no particular order."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Protocol
 
 from amble.core.answer import Answer, read_answer
 from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Ready, State, WaitUntil
-from amble.core.frontier.discovery import Discovery
+from amble.core.frontier.following import Found, Inflow, leads_to, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
+from amble.core.frontier.intake import Held, Intake, Seen
 from amble.core.frontier.lane import Lane, Over
+from amble.core.frontier.recall import Leads, Recall
 from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import FoundBy, Kind, Visit
@@ -23,33 +24,33 @@ from amble.core.outcome import LESSONS, Failure, Outcome, failure_of_status
 from amble.core.pacing.backoff import retry_at
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import BlockOpened
+from amble.core.pacing.pace import Pace
 from amble.core.page.page import Page
-from amble.core.scope import OutOfScope, Scope
+from amble.core.robots.policy import Policy
+from amble.core.scope import Scope
 from amble.core.seeds import Seed
-from amble.core.sitemap.document import SitemapEntry
+from amble.core.sitemap.document import SitemapDocument
 from amble.core.urls import Refusal, domain_of, origin_of
 
 ONCE_MORE_WAIT_S = 10.0  # names are looked up anew by then
+Reading = Page | Policy | SitemapDocument | None
 _NOINDEX = {"keep": Keeps.ALL, "drop_body": Keeps.ROW, "drop_row": Keeps.NOTHING}
 
 
-class Seen(Protocol):
-    """URLs met before."""
-
-    def add(self, url: str) -> bool:
-        """Whether this one is new."""
-
-
-class CrawlPlan:
+class CrawlPlan(Intake):
     """One crawl. Everything it decides it returns; see `amble.crawl` for who acts on it."""
 
-    def __init__(self, settings: VisitSettings, frontier: Frontier, scope: Scope, seen: Seen, random: Random) -> None:
-        self.settings = settings
-        self.frontier = frontier
-        self.scope = scope
-        self._seen = seen
+    def __init__(
+        self,
+        settings: VisitSettings,
+        frontier: Frontier,
+        scope: Scope,
+        seen: Seen,
+        random: Random,
+        stored: Held = (),
+    ) -> None:
+        super().__init__(settings, frontier, scope, seen, stored)
         self._random = random
-        self._discovery = Discovery(settings, frontier)
 
     # -- in
 
@@ -58,25 +59,35 @@ class CrawlPlan:
         for seed in seeds:
             discover = seed.names_site if self.settings.discover is None else self.settings.discover
             if discover:
-                self._discovery.discover(seed.url, now, utc)
-            self._accept(Visit(seed.url, task=seed.url), now, utc, changes)
+                self.discovery.discover(seed.url, now, utc)
+            self.take(Found(Visit(seed.url, task=seed.url)), now, utc, changes)
         return changes
-
-    def resume(self, visits: Iterable[Visit], now: float, utc: datetime) -> None:
-        """Go on with tasks that an earlier run accepted and did not finish."""
-        self.frontier.resumed_at = now
-        for visit in visits:
-            self._seen.add(visit.task)
-            self.frontier.accepted += visit.attempt > 1 or bool(visit.trail)  # `add` counts the others
-            self.frontier.add(visit, now, utc)
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
         return self.frontier.next_ready(now, utc, changes)
 
+    # -- from other crawls of this process
+
+    def settled_elsewhere(self, pace: Pace, now: float) -> None:
+        """Another crawl that shares our paces settled something here, or left: our turn may have come."""
+        lane = self.frontier.lanes.get(pace.domain)
+        if lane is not None:
+            if pace.success_streak:
+                lane.stalled_since = None
+            self.frontier.schedule(lane, now)
+        self.frontier.look_at_neighbours(pace, now)
+
+    def robots_known(self, origin: str, now: float, utc: datetime) -> None:
+        """Another crawl has asked for a robots.txt, or gave up asking."""
+        self.discovery.known(origin, now, utc)
+
     # -- an answer
 
-    def settle(self, ready: Ready, fetched: Fetched, page: Page | None, now: float, utc: datetime) -> Changes:
-        """Everything that one answer changes: the pace of its domain, its task, and what is visited next."""
+    def settle(self, ready: Ready, fetched: Fetched, reading: Reading, now: float, utc: datetime) -> Changes:
+        """Everything that one answer changes: the pace of its domain, its task, and what is visited next.
+
+        `reading` is what its body says; of a robots.txt or a sitemap it may be left out, and is then read here.
+        """
         visit, permit = ready
         changes = Changes()
         frontier = self.frontier
@@ -87,17 +98,25 @@ class CrawlPlan:
         failure = fetched.failure or (failure_of_status(fetched.status) if fetched.status else None)
         if answer.challenge and failure in (None, Failure.HTTP_CLIENT_ERROR, Failure.HTTP_SERVER_ERROR):
             failure = Failure.BLOCKED_BY_BOT_PROTECTION
+        unchanged = fetched.status == 304 and failure is None and visit.kind is Kind.PAGE
+        if unchanged and not visit.is_conditional:
+            failure = Failure.NETWORK_PROTOCOL_ERROR  # RFC 9110 15.4.5: nobody asked whether it had changed
         self._watch(lane, failure, changes)
         if visit.kind is Kind.ROBOTS:
-            self._discovery.robots(visit, fetched, answer, now, utc, changes)
+            policy = reading if isinstance(reading, Policy) else None
+            self.discovery.robots(visit, fetched, answer, policy, now, utc, changes)
         elif failure is not None and self._retries(visit, failure, fetched):
             self._again(visit, lane, failure, fetched, now)
         elif visit.kind is Kind.SITEMAP:
-            for entry in self._discovery.sitemap(visit, fetched, failure, now, utc):
-                self._take_entry(entry, visit, now, utc, changes)
+            document = reading if isinstance(reading, SitemapDocument) else None
+            own = self.discovery.sitemap(visit, fetched, failure, document, now, utc, changes)
+            self.pour_in(Inflow(lists(own, visit, self.scope)), now, utc, changes)
+        elif unchanged and failure is None:
+            frontier.await_store(Recall(visit, fetched=fetched))  # ends when its links are followed, which lie there
         elif fetched.status in REDIRECTS and fetched.failure is None:
             self._redirect(visit, fetched, now, utc, changes)
         else:
+            page = reading if isinstance(reading, Page) else None
             self._finish(visit, lane, fetched, failure, page, now, utc, changes)
         frontier.look_again(lane, now)
         return changes
@@ -135,20 +154,6 @@ class CrawlPlan:
         frontier.look_again(lane, now)
         return changes
 
-    # -- sitemaps
-
-    def _take_entry(self, entry: SitemapEntry, visit: Visit, now: float, utc: datetime, changes: Changes) -> None:
-        reason = self.scope.judge(entry.url)
-        if reason is not None:
-            changes.leave_out(reason.value)
-            return
-        priority = 0.5 if entry.priority is None else entry.priority
-        self._accept(
-            Visit(entry.url, task=entry.url, parent=visit.url, found_by=FoundBy.SITEMAP, priority=priority,
-                  found_on=domain_of(visit.url)),
-            now, utc, changes,
-        )  # fmt: skip
-
     # -- pages
 
     def _redirect(self, visit: Visit, fetched: Fetched, now: float, utc: datetime, changes: Changes) -> None:
@@ -160,34 +165,39 @@ class CrawlPlan:
             self._close(visit, State.FAILED, failure, f"redirect: {target.why}", fetched, None, changes)
         elif len(visit.trail) >= self.settings.max_redirects or target in visit.trail or target == visit.url:
             self._close(visit, State.FAILED, Failure.TOO_MANY_REDIRECTS, target, fetched, None, changes)
-        elif (out := self._out(visit, target, now, utc)) is not None:
+        elif (out := self._out(visit, target)) is not None:
             self._close(visit, State.SKIPPED, Failure.OUT_OF_SCOPE, f"redirect: {out}", fetched, None, changes)
         else:
-            new = self._seen.add(target)
             hop = visit.redirected_to(target, domain_of(visit.url))
-            if new or visit.found_by is FoundBy.SEED:
-                self._move_home(visit, target, now, utc)
+            self._move_home(visit, target, now, utc)
+            if target in self.stored and not visit.stored:  # it is there, and leads on from there
+                found = hop._replace(task=target, trail=())
+                self.take(Found(found), now, utc, changes)
+                new = False
+            else:
+                new = self.seen.add(target) or visit.found_by is FoundBy.SEED
+            if new:
                 self.frontier.add(hop, now, utc)
             else:  # a hundred links that lead to one login page ask for it once
                 self._close(hop, State.DONE, None, "redirect: the target has a row of its own", fetched, None, changes)
 
-    def _out(self, visit: Visit, target: str, now: float, utc: datetime) -> str | None:
+    def _out(self, visit: Visit, target: str) -> str | None:
         """Why a redirect is not followed, or None: to another domain it counts as a page of that one [D3]."""
         out = self.scope.judge(target)
         if out is not None:
             return out.value
-        lane, most = self.frontier.lane(target, now, utc), self.settings.max_pages_per_domain
-        if lane is not self.frontier.lane(visit.url, now, utc):
-            if most is not None and lane.pages >= most:
+        frontier, most = self.frontier, self.settings.max_pages_per_domain
+        domain = frontier.key_of(target)
+        if most is not None and domain != frontier.key_of(visit.url):
+            if frontier.pages.get(domain, 0) >= most:
                 return "max_pages_per_domain"
-            lane.pages += 1
+            frontier.pages[domain] = frontier.pages.get(domain, 0) + 1
         return None
 
     def _move_home(self, visit: Visit, target: str, now: float, utc: datetime) -> None:
         """A site typed as example.com often lives at www.example.com: then that is where its sitemaps are."""
-        walk = self.frontier.walk_of(origin_of(visit.url), now, utc)
-        if visit.found_by is FoundBy.SEED and walk is not None and not walk.found:
-            self._discovery.discover(target, now, utc)
+        if visit.found_by is FoundBy.SEED and self.frontier.has_sitemaps(origin_of(visit.url)) is False:
+            self.discovery.discover(target, now, utc)
 
     def _retries(self, visit: Visit, failure: Failure, fetched: Fetched) -> bool:
         wanted = LESSONS[failure].retried or fetched.status in self.settings.retry_statuses
@@ -207,10 +217,11 @@ class CrawlPlan:
         now: float, utc: datetime, changes: Changes,
     ) -> None:  # fmt: skip
         if failure is None:
-            self._close(visit, State.DONE, None, fetched.detail, fetched, page, changes)
+            final = self._final(visit, State.DONE, None, fetched.detail, fetched, page)
             lane.failed_streak = 0
-            if page is not None:
-                self._follow(visit, page, now, utc, changes)
+            leads = Leads() if page is None else Leads.of(page)
+            found = leads_to(visit, leads, self.settings, self.scope, follows=self.follows_links(visit))
+            self.pour_in(Inflow(found, final), now, utc, changes)
         elif failure is Failure.ADDRESS_FORBIDDEN:
             # Says nothing about the domain: others could otherwise end it by linking to it.
             self._close(visit, State.SKIPPED, failure, fetched.detail, fetched, None, changes)
@@ -221,65 +232,18 @@ class CrawlPlan:
                 reason = f"{lane.failed_streak} URLs of this domain failed in a row"
                 lane.over = lane.over or Over(State.FAILED, failure, reason)
 
-    def _follow(self, visit: Visit, page: Page, now: float, utc: datetime, changes: Changes) -> None:
-        """Queue what a page leads to. What is left out is counted by reason."""
-        depth, found_on = visit.depth + 1, domain_of(visit.url)
-        if page.canonical is not None and self.settings.follow_canonical:
-            url = page.canonical.url
-            found = Visit(url, depth=visit.depth, task=url, parent=visit.task, found_by=FoundBy.CANONICAL,
-                          found_on=found_on)  # fmt: skip
-            self._link(found, self.scope.judge_canonical(url, visit.url), now, utc, changes)
-        if not self._follows(visit, now, utc):
-            return
-        if page.robots.nofollow and self.settings.respect_nofollow:
-            changes.leave_out("nofollow")
-            return
-        if page.refresh is not None:  # a redirect that waits: no step deeper than the page that has it [C9]
-            found = Visit(page.refresh.url, depth=visit.depth, task=page.refresh.url, parent=visit.task,
-                          found_by=FoundBy.LINK, found_on=found_on)  # fmt: skip
-            self._link(found, self.scope.judge(page.refresh.url), now, utc, changes)
-        for link in page.links:
-            if link.nofollow and self.settings.respect_nofollow:
-                changes.leave_out("nofollow")
-                continue
-            found = Visit(link.url, depth=depth, task=link.url, parent=visit.task, found_by=FoundBy.LINK,
-                          found_on=found_on)  # fmt: skip
-            self._link(found, self.scope.judge_link(link.url, depth), now, utc, changes)
-
-    def _follows(self, visit: Visit, now: float, utc: datetime) -> bool:
-        if self.settings.follow_links != "auto":
-            return bool(self.settings.follow_links)
-        walk = self.frontier.walk_of(origin_of(visit.url), now, utc)
-        # Where nobody looked for sitemaps: what was found by following links is followed further.
-        return visit.found_by is FoundBy.LINK if walk is None else not walk.found
-
-    def _link(self, visit: Visit, out: OutOfScope | None, now: float, utc: datetime, changes: Changes) -> None:
-        if out is not None:
-            changes.leave_out(out.value)
-        else:
-            self._accept(visit, now, utc, changes)
-
-    def _accept(self, visit: Visit, now: float, utc: datetime, changes: Changes) -> None:
-        """One URL becomes a task, unless it is one already or the budget is spent."""
-        if not self._seen.add(visit.task):
-            return
-        lane = self.frontier.lane(visit.url, now, utc)
-        per_domain, overall = self.settings.max_pages_per_domain, self.settings.max_crawl_pages
-        if overall is not None and self.frontier.accepted >= overall:
-            changes.leave_out("max_crawl_pages")
-        elif per_domain is not None and lane.pages >= per_domain:
-            changes.leave_out("max_pages_per_domain")
-        else:
-            lane.pages += 1
-            self.frontier.add(visit, now, utc)
-            changes.accepted.append(visit)
-
     def _close(
         self, visit: Visit, state: State, failure: Failure | None, reason: str,
         fetched: Fetched | None, page: Page | None, changes: Changes,
     ) -> None:  # fmt: skip
+        self.frontier.close_task(self._final(visit, state, failure, reason, fetched, page), changes)
+
+    def _final(
+        self, visit: Visit, state: State, failure: Failure | None, reason: str, fetched: Fetched | None,
+        page: Page | None,
+    ) -> Final:  # fmt: skip
         keeps = _NOINDEX[self.settings.noindex] if page is not None and page.robots.noindex else Keeps.ALL
-        self.frontier.close_task(Final(visit, state, failure, reason, fetched, page, keeps), changes)
+        return Final(visit, state, failure, reason, fetched, page, keeps)
 
 
 def _answer(fetched: Fetched, utc: datetime) -> Answer:

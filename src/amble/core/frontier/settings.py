@@ -40,6 +40,12 @@ class VisitSettings(CheckedModel):
     log_skipped: bool = Field(default=True, description="URLs that robots.txt or the scope refuses get a row as well")
     accept_content_types: Names = Field(default=(), description="only these types, such as text/*; none: all")
     reject_content_types: Names = Field(default=(), description="never these types; judged after the accepted ones")
+    update_stale: bool = Field(
+        default=False, description="ask again for pages in the table that their sitemap, or no sitemap, calls stale"
+    )
+    sitemap_cache_hours: Annotated[float, Field(ge=0, le=8_760, allow_inf_nan=False)] = Field(
+        default=24.0, description="how long what a sitemap said is used before it is fetched again"
+    )
     retry_statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = Field(
         default=(), description="statuses tried again besides 429 and 5xx"
     )

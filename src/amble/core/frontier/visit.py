@@ -36,6 +36,7 @@ class Visit(NamedTuple):
     found_on: str | None = None  # domain of what led here; None for what the user typed
     etag: str | None = None
     last_modified: str | None = None
+    stored: bool = False  # the table holds a success of this URL, which no mere failure to reach it may replace
 
     @property
     def first_url(self) -> str:
@@ -47,6 +48,10 @@ class Visit(NamedTuple):
         return self._replace(
             url=url, trail=(*self.trail, self.url), found_on=found_on, attempt=1, etag=None, last_modified=None
         )
+
+    @property
+    def is_conditional(self) -> bool:
+        return self.etag is not None or self.last_modified is not None
 
     def again(self) -> Visit:
         return self._replace(attempt=self.attempt + 1)

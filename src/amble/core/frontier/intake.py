@@ -1,0 +1,185 @@
+"""Which URLs become tasks, and what becomes of those that the store holds or has held: the way into a plan. Pure.
+
+What is found comes in by slices. A URL that the store holds a success of is not queued but recalled: its stored links
+are followed as if it had just been read, or the server is asked whether it has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from amble.core.frontier.changes import Changes, Final, Keeps, State
+from amble.core.frontier.discovery import Discovery
+from amble.core.frontier.following import Found, Inflow, leads_to, lists
+from amble.core.frontier.frontier import STOPPED, Frontier
+from amble.core.frontier.recall import Recall, Stored, conditional, wants_update
+from amble.core.frontier.redirects import REDIRECTS
+from amble.core.frontier.settings import VisitSettings
+from amble.core.frontier.visit import FoundBy, Visit
+from amble.core.scope import Scope
+from amble.core.sitemap.document import SitemapEntry
+from amble.core.urls import origin_of
+
+SLICE = 1_000  # URLs taken in at once: a sitemap of 50,000 must not freeze the event loop
+
+
+class Seen(Protocol):
+    """URLs met before."""
+
+    def add(self, url: str) -> bool:
+        """Whether this one is new."""
+
+
+class Held(Protocol):
+    """URLs that a store holds a success of."""
+
+    def __contains__(self, url: str, /) -> bool: ...
+
+
+class Intake:
+    """The part of a plan that lets URLs in."""
+
+    def __init__(self, settings: VisitSettings, frontier: Frontier, scope: Scope, seen: Seen, stored: Held) -> None:
+        self.settings = settings
+        self.frontier = frontier
+        self.scope = scope
+        self.seen = seen
+        self.stored = stored
+        self.discovery = Discovery(settings, frontier)
+
+    # -- what is found
+
+    def take(self, found: Found, now: float, utc: datetime, changes: Changes) -> None:
+        """One URL becomes a task, unless it is one already or something speaks against it."""
+        visit, frontier = found.visit, self.frontier
+        if visit is None or found.why_not is not None:
+            changes.leave_out(found.why_not or "")
+            return
+        if not self.seen.add(visit.task):
+            return
+        per_domain, overall = self.settings.max_pages_per_domain, self.settings.max_crawl_pages
+        if overall is not None and frontier.accepted >= overall:
+            changes.leave_out("max_crawl_pages")
+            return
+        if per_domain is not None:
+            domain = frontier.key_of(visit.url)
+            if frontier.pages.get(domain, 0) >= per_domain:
+                changes.leave_out("max_pages_per_domain")
+                return
+            frontier.pages[domain] = frontier.pages.get(domain, 0) + 1
+        if visit.task in self.stored:
+            frontier.recall(Recall(visit, found.entry), changes)
+        else:
+            frontier.accept(visit, now, utc, changes)
+
+    def pour(self, now: float, utc: datetime) -> Changes:
+        """Take in the next slice of what was found, if there is any."""
+        changes = Changes()
+        if self.frontier.inflows:
+            self.pour_in(self.frontier.inflows.popleft(), now, utc, changes)
+        return changes
+
+    def pour_in(self, inflow: Inflow, now: float, utc: datetime, changes: Changes) -> None:
+        for taken, found in enumerate(inflow.found, 1):
+            self.take(found, now, utc, changes)
+            if taken == SLICE:
+                self.frontier.inflows.append(inflow)
+                return
+        if inflow.final is not None:  # only now: who is killed before this finds the rest by the same page again
+            self.frontier.close_task(inflow.final, changes)
+
+    def follows_links(self, visit: Visit) -> bool:
+        if self.settings.follow_links != "auto":
+            return bool(self.settings.follow_links)
+        has_sitemaps = self.frontier.has_sitemaps(origin_of(visit.url))
+        # Where nobody looked for sitemaps: what was found by following links is followed further.
+        return visit.found_by is FoundBy.LINK if has_sitemaps is None else not has_sitemaps
+
+    # -- what the store gives back
+
+    def resume(self, waiting: Mapping[str, int], final: int, pages: Mapping[str, int], now: float) -> None:
+        """Go on with a job: what waits in the store by domain, how many tasks have ended, what each domain has had."""
+        frontier = self.frontier
+        frontier.resumed_at = now
+        frontier.accepted = frontier.final = final  # they are in the budget of the job
+        frontier.pages.update(pages)
+        for domain, count in waiting.items():
+            frontier.accepted += count
+            frontier.backlog.put(domain, count)
+            frontier.backlog.feed(domain, 0, 0)
+
+    def claimed(self, visits: Iterable[Visit], domains: Iterable[str], now: float, utc: datetime) -> Changes:
+        """Take back what was claimed from the store for these domains."""
+        changes, frontier = Changes(), self.frontier
+        backlog = frontier.backlog
+        backlog.claiming.difference_update(domains)
+        served = set()
+        for visit in visits:
+            domain = frontier.key_of(visit.task)
+            served.add(domain)
+            if not backlog.take(domain):
+                changes.finals.append(Final(visit, *STOPPED))  # given up meanwhile, and counted then
+            elif visit.task in self.stored:
+                frontier.await_store(Recall(visit))
+            else:
+                frontier.queue(visit, now, utc)
+        for domain in domains:
+            if domain not in served and (lost := backlog.leave(domain)):
+                # Handed over and flushed, and yet not there: the store has set these rows apart.
+                frontier.accepted -= lost
+                changes.left_out["not_stored"] = lost
+            elif domain in backlog.stored:
+                lane = frontier.lanes.get(domain)
+                backlog.feed(domain, 0 if lane is None else len(lane), frontier.held)
+        return changes
+
+    def recalled(self, recall: Recall, stored: Stored | None, now: float, utc: datetime) -> Changes:
+        """What the store holds of a page crawled before; None: its row is gone."""
+        changes, frontier, visit = Changes(), self.frontier, recall.visit
+        if frontier.recalls.pop(recall.key, None) is None:
+            return changes  # handed back meanwhile
+        if stored is None:
+            frontier.queue(visit._replace(etag=None, last_modified=None, stored=False), now, utc)
+        elif recall.fetched is not None:
+            self._reset_streak(visit)
+            final = Final(visit, State.DONE, reason="not modified", fetched=recall.fetched, confirmed=True)
+            self.lead(visit, stored, final, now, utc, changes)
+        elif self.settings.update_stale and wants_update(recall, stored, utc):
+            frontier.queue(conditional(visit, visit.task, stored), now, utc)
+        else:
+            final = Final(visit, State.SKIPPED, reason="stored already", keeps=Keeps.NOTHING)
+            self.lead(visit, stored, final, now, utc, changes)
+        return changes
+
+    def sitemap_recalled(
+        self, recall: Recall, entries: Sequence[SitemapEntry], now: float, utc: datetime, *, is_index: bool = False
+    ) -> Changes:
+        """What a sitemap said when it was read lately; nothing: it has to be asked for after all."""
+        changes, visit = Changes(), recall.visit
+        if self.frontier.recalls.pop(recall.key, None) is None:
+            return changes
+        if not entries:
+            self.frontier.queue(visit, now, utc)
+            return changes
+        own = self.discovery.sitemap_recalled(visit, entries, now, utc, is_index=is_index)
+        self.pour_in(Inflow(lists(own, visit, self.scope)), now, utc, changes)
+        return changes
+
+    def lead(self, visit: Visit, stored: Stored, final: Final, now: float, utc: datetime, changes: Changes) -> None:
+        """Follow a stored page as if it had just been read."""
+        leads, page = stored.leads, visit._replace(url=stored.final_url or visit.url)
+        if stored.status is not None and stored.status in REDIRECTS and page.url != visit.task:
+            # A redirect to a page that got a row of its own: that one leads on.
+            out = self.scope.judge(page.url)
+            target = page._replace(task=page.url, stored=False, etag=None, last_modified=None)
+            found: Iterator[Found] = iter([Found(target, out.value if out else None)])
+        else:
+            found = leads_to(page, leads, self.settings, self.scope, follows=self.follows_links(page))
+        self.pour_in(Inflow(found, final), now, utc, changes)
+
+    def _reset_streak(self, visit: Visit) -> None:
+        lane = self.frontier.lanes.get(self.frontier.key_of(visit.url))
+        if lane is not None:
+            lane.failed_streak = 0

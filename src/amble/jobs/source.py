@@ -1,0 +1,60 @@
+"""What a running crawl asks of its store, read away from the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from amble.core.frontier.recall import Recall, Stored, listed
+from amble.core.frontier.visit import Visit
+from amble.jobs import rows
+from amble.jobs.supply import Read
+from amble.store.seam import Store, TaskRow
+
+
+class StoreSource:
+    """The store as one job sees it. See `amble.jobs.supply.Source`."""
+
+    def __init__(self, store: Store, job_id: int, *, update_stale: bool) -> None:
+        self._store = store
+        self._job_id = job_id
+        self._update_stale = update_stale
+
+    async def pages(self, recalls: Sequence[Recall]) -> dict[str, Stored]:
+        return await asyncio.to_thread(self._pages, recalls)
+
+    def _pages(self, recalls: Sequence[Recall]) -> dict[str, Stored]:
+        urls = [recall.visit.task for recall in recalls]
+        known = self._store.known_pages(self._job_id, urls)
+        links = self._store.links_of(urls)
+        unlisted = [recall.visit.task for recall in recalls if recall.entry is None] if self._update_stale else []
+        said = self._store.listed(unlisted) if unlisted else {}
+        return {
+            url: Stored(
+                page.http_status,
+                page.crawl_time,
+                page.etag,
+                page.last_modified,
+                page.final_url,
+                rows.leads_of(links.get(url, ()), page.directives),
+                listed(url, row.lastmod, row.changefreq, row.priority) if (row := said.get(url)) else None,
+            )
+            for url, page in known.items()
+            if page.error_type is None
+        }
+
+    async def sitemap(self, url: str) -> Read:
+        found = await asyncio.to_thread(self._store.load_sitemap_urls, url)
+        entries = [listed(row.url, row.lastmod, row.changefreq, row.priority) for row in found]
+        return Read(entries, is_index=any(row.kind is not None for row in found))
+
+    async def claim(self, domains: Sequence[str], per_domain: int) -> list[Visit]:
+        found = await asyncio.to_thread(self._claim, domains, per_domain)
+        missed = sorted(set(domains).difference(row.domain for row in found))
+        if missed:  # handed over, and not committed yet
+            await asyncio.wrap_future(self._store.flush())
+            found += await asyncio.to_thread(self._claim, missed, per_domain)
+        return [rows.visit_of(row) for row in found]
+
+    def _claim(self, domains: Sequence[str], per_domain: int) -> list[TaskRow]:
+        return self._store.claim(self._job_id, per_domain * len(domains), per_domain=per_domain, domains=domains)
