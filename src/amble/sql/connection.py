@@ -54,21 +54,19 @@ class Connection:
         caller = Caller.above(1)
         statements = self._ours(query)
         if statements is None:
-            caller.call(self._duck.execute, query, parameters)
-        else:
-            *before, last = statements
-            self._run_all(before, caller)
-            self._answer(last, parameters, caller)
+            return self._as_ours(caller.call(self._duck.execute, query, parameters))
+        *before, last = statements
+        self._run_all(before, caller)
+        self._answer(last, parameters, caller)
         return self
 
     def executemany(self, query: Any, parameters: Any = None) -> Self:
         """Run a script once with each set of parameters."""
         caller = Caller.above(1)
         if self._ours(query) is None:
-            caller.call(self._duck.executemany, query, parameters)
-        else:
-            for each in parameters or ():
-                caller.call(self.execute, query, each)
+            return self._as_ours(caller.call(self._duck.executemany, query, parameters))
+        for each in parameters or ():
+            caller.call(self.execute, query, each)
         return self
 
     def sql(self, query: Any, **named: Any) -> DuckDBPyRelation:
@@ -89,6 +87,10 @@ class Connection:
         parameters = named.pop("params", None)
         text, values = self._run(last, parameters, caller).query()
         return self._duck.sql(text, params=values, **named) if values else self._duck.sql(text, **named)
+
+    def _as_ours(self, given: Any) -> Self:
+        """DuckDB gives back its connection, or nothing for a text without a statement."""
+        return self if given is self._duck else given  # type: ignore[no-any-return]
 
     def _ours(self, query: Any) -> list[Statement] | None:
         """The statements of a text that may hold one of ours; None for what DuckDB takes as it is."""
@@ -182,8 +184,7 @@ class _Chained:
         self._method = method
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        Caller.above(1).call(self._method, *arguments, **named)
-        return self._connection
+        return self._connection._as_ours(Caller.above(1).call(self._method, *arguments, **named))
 
 
 _GIVE_SELF = frozenset({
