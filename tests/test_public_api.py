@@ -22,6 +22,7 @@ PUBLIC = {
     "BadDomain",
     "BadUrl",
     "CircuitOpen",
+    "Connection",
     "Denied",
     "Failure",
     "Limiter",
@@ -30,8 +31,10 @@ PUBLIC = {
     "PermitError",
     "Rule",
     "SettingsError",
+    "StatementError",
     "TooLate",
     "__version__",
+    "connect",
     "domain_of",
 }
 
@@ -56,6 +59,7 @@ PERMIT = {"cancel", "domain", "receipt", "sent", "sent_at", "settle", "settled",
 
 TREE = {
     "SettingsError": ("AmbleError", ValueError),
+    "StatementError": ("AmbleError", ValueError),
     "BadDomain": ("AmbleError", ValueError),
     "BadUrl": ("AmbleError", ValueError),
     "PermitError": ("AmbleError", RuntimeError),

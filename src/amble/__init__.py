@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from amble.errors import Denied as Denied
     from amble.errors import PermitError as PermitError
     from amble.errors import SettingsError as SettingsError
+    from amble.errors import StatementError as StatementError
     from amble.errors import TooLate as TooLate
     from amble.limiter import Limiter as Limiter
+    from amble.sql.connection import Connection as Connection
+    from amble.sql.connection import connect as connect
 
     __version__: str
 
@@ -38,9 +41,10 @@ _HOMES = {
     "amble.core.urls": ("domain_of",),
     "amble.errors": (
         "AlreadySettled", "AmbleError", "BadDomain", "BadUrl", "CircuitOpen", "Denied", "PermitError", "SettingsError",
-        "TooLate",
+        "StatementError", "TooLate",
     ),
     "amble.limiter": ("Limiter",),
+    "amble.sql.connection": ("Connection", "connect"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -28,12 +28,17 @@ from amble.store import functions
 _SET = re.compile(r"(?:\A|[\s;/])(?:re)?set\s")
 
 
-def connect(database: Any = ":memory:", *, ways: dict[str, Any] | None = None, **duckdb_options: Any) -> Connection:
-    """Open a database as `duckdb.connect` does, with its options; `ways` are those of `Job`, for rehearsals."""
-    duck = duckdb.connect(database, **duckdb_options)
+def connect(path: Any = ":memory:", **duckdb_options: Any) -> Connection:
+    """Open a database as `duckdb.connect` does, and with its options (`read_only`, `config`)."""
+    return open_connection(duckdb_options.pop("database", path), duckdb_options)
+
+
+def open_connection(path: Any, duckdb_options: dict[str, Any], ways: dict[str, Any] | None = None) -> Connection:
+    """The same, with the ways of `Job` by which crawls of this connection reach the network."""
+    duck = duckdb.connect(path, **duckdb_options)
     functions.prepare(duck)
-    name = str(database)
-    home = object() if name == ":memory:" else name
+    name = str(path)
+    home = object() if name in ("", ":memory:") else name
     return Connection(duck, Session.over(duck, home, ways or {}))
 
 
@@ -90,7 +95,7 @@ class Connection:
 
     def _as_ours(self, given: Any) -> Self:
         """DuckDB gives back its connection, or nothing for a text without a statement."""
-        return self if given is self._duck else given  # type: ignore[no-any-return]
+        return self if given is self._duck else given
 
     def _ours(self, query: Any) -> list[Statement] | None:
         """The statements of a text that may hold one of ours; None for what DuckDB takes as it is."""
