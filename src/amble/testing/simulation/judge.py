@@ -63,6 +63,7 @@ class Judge:
     stopped: bool = False
     requests: int = 0
     robots: dict[str, Robots] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()  # pages that the table holds and that nobody has reason to ask for
     _under_way: list[Exchange] = field(default_factory=list)
     _log: dict[str, list[Exchange]] = field(default_factory=dict)
     _blocked_until: dict[str, float] = field(default_factory=dict)
@@ -81,6 +82,8 @@ class Judge:
             self.fail("J1", f"{url} asked for during a pause or after a stop")
         self._check_address(exchange)
         self._check_scope(exchange)
+        if kind is Kind.PAGE and url in self.held:
+            self.fail("R1", f"{url} asked for, though the table holds it")
         self._check_spacing(exchange)
         self._check_block(exchange)
         self._check_verdict(exchange)

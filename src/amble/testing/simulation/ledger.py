@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
-from amble.core.frontier.changes import Changes, Final, Ready, State
+from amble.core.frontier.changes import Changes, Final, Keeps, Listing, Ready, State
 from amble.core.frontier.plan import CrawlPlan
+from amble.core.frontier.recall import Leads, Stored
 from amble.core.frontier.visit import Kind, Visit
+from amble.core.headers import Headers
 from amble.core.outcome import Failure
 from amble.core.robots.verdict import RobotsRow
 from amble.fetcher import FetchResult
@@ -24,6 +27,17 @@ NOT_TRIED_AGAIN = frozenset(
 ENDED = frozenset({State.DONE, State.FAILED, State.SKIPPED})
 
 
+class Entry(NamedTuple):
+    """What one batch brought."""
+
+    at: float
+    accepted: list[TaskRow]
+    ends: list[tuple[str, State]]
+    pages: list[tuple[str, Stored | None]]
+    listing: Listing | None
+    utc: datetime
+
+
 @dataclass(slots=True)
 class Ledger:
     """L1, L2, L3: every accepted URL ends exactly once, in a way that is known, with the body that was served."""
@@ -35,33 +49,57 @@ class Ledger:
     tasks: dict[str, TaskRow] = field(default_factory=dict)
     ended: dict[str, State] = field(default_factory=dict)
     deferred: set[str] = field(default_factory=set)
+    shelf: dict[str, TaskRow] = field(default_factory=dict)  # tasks that nobody holds
+    table: dict[str, Stored | None] = field(default_factory=dict)  # the rows of all crawls; None: not a success
+    listings: dict[str, tuple[datetime, Listing]] = field(default_factory=dict)
     domains: dict[str, DomainRow] = field(default_factory=dict)
     robots: dict[str, RobotsRow] = field(default_factory=dict)
     dead: bool = False  # the process is gone: nothing more is heard of it
-    _journal: list[tuple[float, list[TaskRow], list[tuple[str, State]]]] = field(default_factory=list)
+    _journal: list[Entry] = field(default_factory=list)
+    _table_before: dict[str, Stored | None] = field(default_factory=dict)
     _tries: dict[tuple[str, str, int], tuple[int, bool]] = field(default_factory=dict)
 
     # -- in
 
-    def take(self, changes: Changes, ready: Ready | None, result: FetchResult | None, now: float) -> None:
+    def take(
+        self, changes: Changes, ready: Ready | None, result: FetchResult | None, now: float, utc: datetime
+    ) -> None:
         if ready is not None and result is not None and ready.visit.kind is Kind.PAGE:
             self._check_try(ready.visit, result)
-        accepted = [rows.task_row(visit, 1) for visit in changes.accepted]
-        for row in accepted:
-            if row.url in self.tasks:
-                self.fail("L1", f"{row.url} accepted twice")
-            self.tasks[row.url] = row
-        most = self.settings.visiting.max_crawl_pages
-        if most is not None and len(self.tasks) > most:
-            self.fail("L1", f"{len(self.tasks)} URLs accepted, {most} wanted")
-        for final in changes.finals:
-            self._check_final(final)
-        self._journal.append((now, accepted, [(final.visit.task, final.state) for final in changes.finals]))
+        self._accept(changes)
+        pages = [row for final in changes.finals if (row := self._check_final(final, utc)) is not None]
+        accepted = [self.tasks[visit.task] for visit in (*changes.accepted, *changes.overflow)]
+        ends = [(final.visit.task, final.state) for final in changes.finals]
+        self._keep_rows(Entry(now, accepted, ends, pages, changes.listing, utc))
         for reason, count in changes.left_out.items():
             self.hits[f"left out: {reason}"] += count
         for event in changes.events:
             self.hits[type(event).__name__] += 1
             self.say(repr(event))
+
+    def _accept(self, changes: Changes) -> None:
+        for visit in (*changes.accepted, *changes.overflow):
+            row = rows.task_row(visit, 1)
+            if row.url in self.tasks:
+                self.fail("L1", f"{row.url} accepted twice")
+            self.tasks[row.url] = row
+        self.shelf |= {visit.task: self.tasks[visit.task] for visit in changes.overflow}
+        self.hits["left to the store"] += len(changes.overflow)
+        visiting = self.settings.visiting
+        most, here = visiting.max_crawl_pages, visiting.max_pages_per_domain
+        if most is not None and len(self.tasks) > most:
+            self.fail("L1", f"{len(self.tasks)} URLs accepted, {most} wanted")
+        if here is not None and changes.accepted and max(self.by_domain().values()) > here:
+            self.fail("L1", f"more than {here} URLs of one domain accepted")
+
+    def by_domain(self) -> Counter[str]:
+        return Counter(row.domain for row in self.tasks.values())
+
+    def _keep_rows(self, entry: Entry) -> None:
+        self._journal.append(entry)
+        self.table.update(entry.pages)
+        if entry.listing is not None and entry.listing.entries:
+            self.listings[entry.listing.sitemap] = entry.utc, entry.listing
 
     def _check_try(self, visit: Visit, result: FetchResult) -> None:
         """Only what may pass is tried again, and not too often."""
@@ -71,7 +109,8 @@ class Ledger:
             self.fail("L3", f"{visit.url} asked for again after its answer")
         if tries > self.settings.pacing.max_retries:
             self.fail("L1", f"{visit.url} asked for {tries + 1} times")
-        self._tries[key] = (tries + 1, self._passes(result))
+        unasked = result.status == 304 and not visit.is_conditional  # as good as no answer
+        self._tries[key] = (tries + 1, unasked or self._passes(result))
 
     def _passes(self, result: FetchResult) -> bool:
         """L3: 429, 5xx, a challenge and what happens to the network; nothing else, unless it was asked for."""
@@ -81,7 +120,8 @@ class Ledger:
         wanted = status == 429 or status >= 500 or status in self.settings.visiting.retry_statuses
         return wanted or result.headers.get("cf-mitigated") is not None
 
-    def _check_final(self, final: Final) -> None:
+    def _check_final(self, final: Final, utc: datetime) -> tuple[str, Stored | None] | None:
+        """Returns the row that it leaves behind, if any."""
         visit, failure, task = final.visit, final.failure, final.visit.task
         self.say(f"end {task} {final.state} {failure} {final.reason}")
         self.hits[f"state {final.state}"] += 1
@@ -95,25 +135,57 @@ class Ledger:
             self.deferred.add(task)
         else:
             self.ended[task] = final.state
-        if (final.state is State.DONE) != (failure is None) or not isinstance(failure, Failure | None):
+        is_stored = final.reason == "stored already"
+        fits = (final.state is State.SKIPPED) if is_stored else (final.state is State.DONE) == (failure is None)
+        if not fits or not isinstance(failure, Failure | None):
             self.fail("L3", f"{task} ended {final.state} with {failure!r}")
+        if is_stored:
+            self.hits["stored already"] += 1
         if isinstance(final.fetched, FetchResult) and final.page is not None and final.fetched.url != visit.url:
             self.fail("L2", f"{task} ended with the page of {final.fetched.url}")
         if visit.attempt > 1 + self.settings.pacing.max_retries:
             self.fail("L1", f"{task} needed {visit.attempt} attempts")
         if len(visit.trail) > self.settings.visiting.max_redirects + (final.reason.startswith("redirect:")):
             self.fail("L4", f"{task} was followed over {len(visit.trail)} redirects")
+        return self._row(final, utc)
+
+    def _row(self, final: Final, utc: datetime) -> tuple[str, Stored | None] | None:
+        task, fetched = final.visit.task, final.fetched
+        status = fetched.status if fetched is not None else None
+        if (status == 304 and final.state is State.DONE) != final.confirmed:
+            self.fail("R2", f"{task} ended with a 304 that confirms nothing")
+        known = self.table.get(task)
+        if final.confirmed:
+            self.hits["confirmed"] += 1
+            if known is None:
+                self.fail("R2", f"{task} is confirmed, and the table holds nothing of it")
+            return task, (known or Stored())._replace(crawled_at=utc)
+        if final.state is State.DEFERRED or final.keeps is Keeps.NOTHING:
+            if known is not None and final.failure is not None:
+                self.hits["kept, though it could not be had again"] += 1
+            return None
+        if final.failure is not None:
+            if known is not None and (status is None or status >= 500):
+                self.fail("R2", f"{task} is gone from the table for {final.failure}")
+            return task, None
+        headers = fetched.headers if fetched is not None else Headers()
+        leads = Leads() if final.page is None else Leads.of(final.page)
+        return task, Stored(status, utc, headers.get("etag"), None, final.visit.url, leads)
 
     def balance(self, plan: CrawlPlan) -> None:
         """accepted = queued + under way + deferred + final, by counting what is really there."""
         frontier = plan.frontier
         queued = sum(visit.kind is Kind.PAGE for lane in frontier.lanes.values() for visit in lane.visits())
+        queued += sum(recall.visit.kind is Kind.PAGE for recall in frontier.recalls.values())
+        queued += sum(inflow.final is not None for inflow in frontier.inflows) + frontier.backlog.total
         if frontier.accepted != queued + frontier.pages_under_way + frontier.deferred + frontier.final:
             self.fail("L1", f"{frontier.accepted} accepted, {queued} queued, {frontier.final} final")
         if frontier.queued != queued:
             self.fail("L1", f"{queued} queued, not {frontier.queued}")
+        # Of domains that were given up, what lies in the store stays there.
+        left = frontier.deferred - len(self.deferred)
         open_tasks = len(self.tasks) - len(self.ended) - len(self.deferred)
-        if open_tasks != queued + frontier.pages_under_way:
+        if open_tasks != queued + frontier.pages_under_way + left:
             self.fail("L1", f"{open_tasks} tasks are open, {queued} queued, {frontier.pages_under_way} under way")
 
     # -- what was learned
@@ -123,7 +195,7 @@ class Ledger:
         registry, frontier = plan.frontier.registry, plan.frontier
         found = registry.learned(now, utc) if last else registry.changed(now, utc, force=False)
         learned = {row.domain: row for row in found}
-        paces = [lane.pace for lane in frontier.lanes.values() if last or lane.pace.domain in learned]
+        paces = [pace for pace in registry if last or pace.domain in learned]
         for pace in paces:
             self.domains[pace.domain] = rows.domain_row(pace, learned.get(pace.domain), utc, now)
         for row in frontier.book.dump_changed():
@@ -135,18 +207,33 @@ class Ledger:
     def crash(self, committed_until: float) -> None:
         """Only what was acknowledged is left, which is a beginning of what was handed over."""
         self.tasks, self.ended, self.deferred = {}, {}, set()
-        self._journal = [entry for entry in self._journal if entry[0] <= committed_until]
-        for _, accepted, ends in self._journal:
-            self.tasks |= {row.url: row for row in accepted}
-            for task, state in ends:
+        self.table, self.listings = dict(self._table_before), {}
+        kept, self._journal = [entry for entry in self._journal if entry.at <= committed_until], []
+        for entry in kept:
+            self.tasks |= {row.url: row for row in entry.accepted}
+            for task, state in entry.ends:
                 if state in ENDED:
                     self.ended[task] = state
+            self._keep_rows(entry)
         self.dead = False
 
     def begin_run(self) -> None:
         """Another process: what was handed back is to be done, and nobody has tried yet."""
         self.deferred.clear()
         self._tries.clear()
+        self.shelf = {url: row for url, row in self.tasks.items() if url not in self.ended}
 
-    def open_tasks(self) -> list[Visit]:
-        return [rows.visit_of(row) for url, row in self.tasks.items() if url not in self.ended]
+    def begin_crawl(self) -> None:
+        """Another crawl of the same table."""
+        self.tasks, self.ended = {}, {}
+        self._journal.clear()
+        self._table_before = dict(self.table)
+
+    def stored(self) -> set[str]:
+        return {url for url, row in self.table.items() if row is not None}
+
+    def claim(self, domain: str, count: int) -> list[Visit]:
+        """As a store gives tasks out: breadth first, then by priority."""
+        waiting = [row for row in self.shelf.values() if row.domain == domain]
+        waiting.sort(key=lambda row: (row.depth, -row.priority))
+        return [rows.visit_of(self.shelf.pop(row.url)) for row in waiting[:count]]

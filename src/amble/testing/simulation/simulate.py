@@ -21,8 +21,10 @@ from amble.crawl import Crawl
 from amble.fetcher import FetchResult
 from amble.jobs import rows
 from amble.jobs.job import KEEP_EVERY_S
+from amble.jobs.supply import Supply
 from amble.testing.simulation.judge import Judge, Robots
 from amble.testing.simulation.ledger import Ledger
+from amble.testing.simulation.shop import Shop
 from amble.testing.simulation.web import SimulatedWeb
 from amble.testing.simulation.world import World, make_world
 from amble.testing.virtual import EPOCH, Stuck, VirtualClock, run
@@ -77,9 +79,11 @@ class Simulation:
         say = self.trace.lines.append
         self.ledger = Ledger(world.settings, self.judge.fail, self.trace.hits, say)
         self.web = SimulatedWeb(world.sites, self.judge, Random(f"web {seed}"), self.trace.hits, say)
+        self.shop = Shop(self.ledger, Random(f"shop {seed}"), self.trace.hits)
         self.saved_robots: dict[str, Robots] = {}
         self.plan: CrawlPlan | None = None
-        self.restarted = False
+        self.taken_up = False  # a job that did not finish
+        self.supply: Supply | None = None
         self.run_clock = RunClock(self.clock, 0.0)
         self.kept_at = 0.0
 
@@ -87,6 +91,15 @@ class Simulation:
 
     async def main(self) -> None:
         jumps = [asyncio.create_task(self._jump(at, days)) for at, days in self.world.wall_jumps]
+        for number in range(self.world.crawls):
+            if number:
+                self._crawl_again()
+            await self._crawl()
+        for jump in jumps:
+            jump.cancel()
+
+    async def _crawl(self) -> None:
+        """One crawl, however often it is interrupted."""
         ways: list[tuple[float, str, float] | None] = [*self.world.restarts, None]
         for way in ways:
             await self._run(way)
@@ -94,10 +107,14 @@ class Simulation:
                 break
             self._go_down(way[1])
             await asyncio.sleep(way[2])
-        for jump in jumps:
-            jump.cancel()
-        if left := set(self.ledger.tasks) - set(self.ledger.ended) - self.ledger.deferred:
+        ledger = self.ledger
+        if left := set(ledger.tasks) - set(ledger.ended) - ledger.deferred - set(ledger.shelf):
             self.judge.fail("V6", f"finished, though {len(left)} URLs are open, such as {min(left)}")
+
+    def _crawl_again(self) -> None:
+        self._go_down("crawled again")
+        self.ledger.begin_crawl()
+        self.taken_up = False
 
     async def _run(self, way: tuple[float, str, float] | None) -> None:
         clock = self.run_clock = RunClock(self.clock, self.random.choice((0.0, 4e4, 1e6)))
@@ -108,6 +125,7 @@ class Simulation:
             plan, self.web, clock, token=plan.frontier.book.terms.token, in_flight_max=fetching.max_total_connections,
             on_changes=self._on_changes,
         )  # fmt: skip
+        supply = self._supply_of(plan, clock, crawl)
         running = asyncio.create_task(crawl.run())
         beside = [asyncio.create_task(self._pause(crawl, *pause)) for pause in self.world.pauses]
         if way is not None:
@@ -118,38 +136,74 @@ class Simulation:
             if not self.ledger.dead:
                 raise
         finally:
-            for task in beside:
+            for task in (*beside, supply):
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*beside, supply, return_exceptions=True)
             self.judge.paused = self.judge.stopped = False
         if not self.ledger.dead:
             self._check_the_end(plan)
             self._keep(plan, last=True)
+
+    def _supply_of(self, plan: CrawlPlan, clock: RunClock, crawl: Crawl) -> asyncio.Task[None]:
+        def tell(changes: Changes) -> None:
+            self._on_changes(changes, None, None, clock.utc())
+            crawl.wake()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                crawl.fail(error)
+
+        self.supply = Supply(plan, self.shop, clock, tell)
+        self.supply.look()
+        supply = asyncio.create_task(self.supply.run())
+        supply.add_done_callback(ended)
+        return supply
 
     def _make_plan(self, clock: RunClock) -> CrawlPlan:
         self.ledger.begin_run()
         seen = SeenSet()
         for task in self.ledger.tasks:
             seen.add(task)
-        plan = self.plan = make_plan(self.world.settings, self.seeds, Random(self.random.random()).random, seen)
+        ledger, visiting = self.ledger, self.world.settings.visiting
+        stored = ledger.stored()
+        plan = self.plan = make_plan(
+            self.world.settings, self.seeds, Random(self.random.random()).random, seen, stored=stored,
+            window=self.world.window,
+        )  # fmt: skip
+        self.supply = None
         now, utc = clock.monotonic(), clock.utc()
-        frontier, ledger = plan.frontier, self.ledger
+        frontier = plan.frontier
+        self.judge.held = self._held(stored, utc)
+        since = utc - timedelta(hours=visiting.sitemap_cache_hours)
+        frontier.read_lately = {url for url, (read_at, _) in ledger.listings.items() if read_at > since}
         learned = (rows.learned_of(row) for row in ledger.domains.values())
         frontier.registry.load((row for row in learned if row is not None), now, utc)
         aged = [(row, (utc - row.fetched_at).total_seconds()) for row in ledger.robots.values() if row.fetched_at]
         frontier.book.load(aged, now)
-        if self.restarted:
-            frontier.accepted = frontier.final = len(ledger.ended)
-            plan.resume(ledger.open_tasks(), now, utc)
+        if self.taken_up:
+            waiting = Counter(row.domain for row in ledger.shelf.values())
+            plan.resume(waiting, len(ledger.ended), ledger.by_domain(), now)
+        elif self.trace.hits["crawled again"]:
+            frontier.resumed_at = now  # as far as spacing goes: the last crawl has just ended
         self._on_changes(plan.start(self.seeds, now, utc), None, None, utc)
         return plan
+
+    def _held(self, stored: set[str], utc: datetime) -> frozenset[str]:
+        """Pages that need not be asked for: all that are there, or those that a sitemap calls fresh."""
+        if not self.world.settings.visiting.update_stale:
+            return frozenset(stored)
+        listed = {entry.url for _, read in self.ledger.listings.values() for entry in read.entries}
+        ages = {url: row.crawled_at for url, row in self.ledger.table.items() if row is not None and row.crawled_at}
+        return frozenset(url for url in stored & listed if url in ages and abs(utc - ages[url]) < 4 * DAY)
 
     def _check_the_end(self, plan: CrawlPlan) -> None:
         frontier = plan.frontier
         self.ledger.balance(plan)
         if frontier.under_way or frontier.queued or any(len(lane) for lane in frontier.lanes.values()):
             self.judge.fail("V6", f"finished with {frontier.queued} queued, {frontier.under_way} under way")
-        if any(lane.pace.in_flight for lane in frontier.lanes.values()):
+        if frontier.deferred != len(self.ledger.deferred) + len(self.ledger.shelf):
+            self.judge.fail("L1", f"{frontier.deferred} deferred, {len(self.ledger.shelf)} of them in the store")
+        if any(pace.in_flight for pace in frontier.registry):
             self.judge.fail("P2", "a permit was never settled")
 
     def _go_down(self, how: str) -> None:
@@ -158,7 +212,7 @@ class Simulation:
         self.trace.hits[how] += 1
         if how == "crash":
             self.ledger.crash(now - self.world.commit_lag_s)
-        self.restarted = True
+        self.taken_up = True
         self.judge.restart(self.saved_robots, now, blocks_kept=how != "crash")
 
     # -- what the crawl tells
@@ -169,7 +223,9 @@ class Simulation:
         now = self.clock.monotonic()
         if ready is not None and result is not None and ready.visit.kind is Kind.ROBOTS:
             self.judge.learn_robots(ready.visit.task, ready.visit.trail, result, now)
-        self.ledger.take(changes, ready, result, now)
+        self.ledger.take(changes, ready, result, now, utc)
+        if self.supply is not None:
+            self.supply.look()
         if self.plan is not None and (ready is not None or not changes.accepted):
             self.ledger.balance(self.plan)
         if self.plan is not None and now >= self.kept_at + KEEP_EVERY_S:

@@ -98,12 +98,20 @@ class Site:
         if fault == "busy":
             headers = announce(self.form, now, 20.0, self.random)
             return Reply(503, b"busy", tuple(headers.items()), note="503 with Retry-After", inside_s=inside_s)
-        reply = self._robots(now, etag) if path == "/robots.txt" else self.pages.get(path, NOT_FOUND)
+        reply = self._robots(now, etag) if path == "/robots.txt" else self._page(path, etag)
         quota: dict[str, str] = {}
         limiter: object = self.limiter
         if self.dialect and isinstance(limiter, TellsQuota):
             announce_quota(self.dialect, limiter.quota(now), now, quota)
         return reply._replace(headers=(*reply.headers, *quota.items()), inside_s=inside_s)
+
+    def _page(self, path: str, etag: str | None) -> Reply:
+        reply = self.pages.get(path, NOT_FOUND)
+        if etag is not None and ("ETag", etag) in reply.headers:
+            return Reply(304, b"", (("ETag", etag),), note="page 304")
+        if reply.note == "says 304" and etag is None and self.random.random() < 0.5:
+            return Reply(304, note="304 unasked")
+        return reply
 
     def _refuse(self, now: float) -> Reply:
         assert self.limiter is not None

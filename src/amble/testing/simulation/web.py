@@ -74,7 +74,7 @@ class SimulatedWeb:
         sent(loop.time())
         reply = site.arrive(path, loop.time(), request.etag, fault)
         self._hits[f"fault {fault}" if fault else reply.note or "page"] += 1
-        if len(reply.body) > LONG_BODY_BYTES:
+        if len(reply.body) > LONG_BODY_BYTES[Kind.PAGE]:
             self._hits["a long page"] += 1
         latency_s = self._random.lognormvariate(-2.0, 0.6) if self._random.random() < 0.95 else 12.0
         await asyncio.sleep(TIMEOUT_S if fault == "timeout" else reply.inside_s + latency_s)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from amble.core.frontier.backlog import Window
+from amble.jobs.job import WINDOW
 from amble.settings import Settings
 from amble.testing.lab.limiters import FixedWindow, Gcra, Limiter, SlidingLog, TokenBucket
 from amble.testing.lab.modifiers import Ban
@@ -46,6 +48,8 @@ class World:
     pauses: tuple[tuple[float, float], ...]
     wall_jumps: tuple[tuple[float, float], ...]  # (when, days)
     commit_lag_s: float  # what was handed over later than this before a crash is lost
+    window: Window = WINDOW
+    crawls: int = 1  # of the same table, one after another
 
 
 def make_world(seed: int) -> World:
@@ -63,6 +67,8 @@ def make_world(seed: int) -> World:
         tuple((random.uniform(0, 30), random.uniform(0, 20)) for _ in range(random.choice((0, 0, 0, 1)))),
         tuple((random.uniform(0, 60), random.choice((-1.0, 1.0))) for _ in range(random.choice((0, 0, 1, 3)))),
         random.choice((0.0, 0.2, 2.0)),
+        Window(random.choice((1, 2, 4, 4, 1_000)), random.choice((3, 10, 50_000)), random.choice((1, 3, 2_000))),
+        random.choice((1, 1, 2, 2, 3)),
     )
 
 
@@ -110,6 +116,8 @@ def _settings(random: Random) -> dict[str, Any]:
         "max_links_per_page": one(2, 5_000),
         "follow_canonical": one(False, True),
         "respect_nofollow": one(False, True),
+        "update_stale": one(False, True),
+        "sitemap_cache_hours": one(0.0, 24.0),
         "noindex": one("drop_body", "keep", "drop_row"),
         "reject_content_types": one((), ("image/*",)),
         "retry_statuses": one((), (), (404,)),
@@ -180,7 +188,9 @@ def _page(path: str, paths: list[str], random: Random) -> Reply:
         rel = " rel=nofollow" if random.random() < 0.1 else ""
         lines.append(f'<a href="{_link(paths, random)}"{rel}>link</a>')
     body = "\n".join(lines).encode()
-    return Reply(200, body + BIG_BODY if random.random() < 0.004 else body, (HTML,))
+    etag = (("ETag", f'"{random.randrange(1_000_000)}"'),) if random.random() < 0.6 else ()
+    odd = "says 304" if random.random() < 0.03 else ""
+    return Reply(200, body + BIG_BODY if random.random() < 0.004 else body, (HTML, *etag), note=odd)
 
 
 def _link(paths: list[str], random: Random) -> str:
