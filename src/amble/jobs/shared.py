@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random as system_random
+import threading
 from collections.abc import Callable
-from weakref import WeakValueDictionary
 
 from amble.clock import Clock
 from amble.core.frontier.plan import CrawlPlan
@@ -23,26 +23,34 @@ class Shared:
     def __init__(self, random: Random = system_random.random) -> None:
         self._random = random
         self._commons = Commons()
-        # A policy depends on who reads it and how. A shelf goes with its last reader: what a job is to know of a
-        # robots.txt later must be in its own file, and so it must have asked.
-        self._shelves: WeakValueDictionary[tuple[Terms, str], Shelf] = WeakValueDictionary()
+        self._lock = threading.Lock()  # jobs are made on any thread; all else happens on the engine's
+        self._shelves: dict[tuple[Terms, str], list[Shelf]] = {}  # once for each job that reads it
 
     def join(self, settings: Settings) -> Membership:
         robots, user_agent = settings.robots, settings.fetching.user_agent
+        # What a file says depends on who reads it and how; those who agree on that share a shelf.
         key = Terms.of(user_agent, robots.purpose), robots.model_dump_json()
-        shelf = self._shelves.get(key)
-        if shelf is None:
-            shelf = self._shelves[key] = Shelf(robots.robots_memory_mb * 1_000_000)
-        book = RobotsBook(robots, user_agent, self._random, shelf)
-        return Membership(self._commons.join(settings.pacing, self._random), book)
+        with self._lock:
+            shelves = self._shelves.setdefault(key, [])
+            shelves.append(shelves[0] if shelves else Shelf(robots.robots_memory_mb * 1_000_000))
+        book = RobotsBook(robots, user_agent, self._random, shelves[0])
+        return Membership(self._commons.join(settings.pacing, self._random), book, lambda: self._let_go(key))
+
+    def _let_go(self, key: tuple[Terms, str]) -> None:
+        """A shelf goes with its last reader: what a later job is to know must come to stand in its own file."""
+        with self._lock:
+            self._shelves[key].pop()
+            if not self._shelves[key]:
+                del self._shelves[key]
 
 
 class Membership:
     """One job's part in what is shared."""
 
-    def __init__(self, registry: Member, book: RobotsBook) -> None:
+    def __init__(self, registry: Member, book: RobotsBook, let_go: Callable[[], None]) -> None:
         self.registry = registry
         self.book = book
+        self._let_go = let_go
 
     def begin(self, plan: CrawlPlan, clock: Clock, wake: Callable[[], None]) -> None:
         """From now on the job hears from the others what it may have waited for, and looks again."""
@@ -61,3 +69,4 @@ class Membership:
     def leave(self) -> None:
         self.book.leave()
         self.registry.leave()
+        self._let_go()

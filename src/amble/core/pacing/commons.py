@@ -13,9 +13,22 @@ from functools import reduce
 from amble.core.pacing.bounds import Bounds, Random
 from amble.core.pacing.learned import Learned, learn, restore, worth_keeping
 from amble.core.pacing.pace import NEVER, Pace
+from amble.core.pacing.permit import Permit
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.strategies import make_strategy
+
+AFTER_YOU_S = 0.001  # enough for another crawl to wake up and take its turn
+
+
+class Turns:
+    """Who had the last permit of a domain, and who was refused one since they had theirs."""
+
+    __slots__ = ("last", "refused")
+
+    def __init__(self) -> None:
+        self.last: Member | None = None
+        self.refused: dict[Member, None] = {}
 
 
 class Commons:
@@ -30,6 +43,7 @@ class Commons:
         self.members: dict[Member, None] = {}
         self._crawled_by: dict[str, dict[Member, Bounds]] = {}  # domain or address -> what each was told to keep to
         self._delays: dict[str, dict[Member, float | None]] = {}  # domain -> what each has read in robots.txt
+        self._turns: dict[str, Turns] = {}  # of domains that more than one crawls
         self._strictest_of: dict[tuple[Bounds, ...], Bounds] = {}  # few, for any number of domains
 
     def join(self, settings: PacingSettings, random: Random) -> Member:
@@ -50,9 +64,9 @@ class Commons:
         for name, told in list(self._crawled_by.items()):
             if told.pop(member, None) is None:
                 continue
+            self._turns.pop(name, None)
             if not told:
-                del self._crawled_by[name]
-                self._delays.pop(name, None)
+                self.forget(name)
                 continue
             pace = self.paces.get(name) or self.addresses.get(name)
             if pace is not None:
@@ -60,6 +74,25 @@ class Commons:
                 if self._delays.get(name, {}).pop(member, None) is not None:
                     self._slow_to_longest(pace)
                 self.tell(member, pace)  # there may be more room now
+
+    def reserve(self, member: Member, pace: Pace, now: float) -> Permit | float:
+        """Crawls take turns: whoever had the last permit lets those go first who were refused one since."""
+        if len(self._crawled_by.get(pace.domain, ())) < 2:
+            return pace.reserve(now)
+        turns = self._turns.setdefault(pace.domain, Turns())
+        others = [other for other in turns.refused if other is not member]
+        if turns.last is member and others and pace.ready(now):
+            turns.refused.clear()  # once: whoever does not come now has other things to do
+            for other in others:
+                other.on_settled(pace)
+            return now + AFTER_YOU_S
+        got = pace.reserve(now)
+        if isinstance(got, Permit):
+            turns.last = member
+            turns.refused.pop(member, None)
+        else:
+            turns.refused[member] = None
+        return got
 
     def ask_delay(self, member: Member, pace: Pace, crawl_delay_s: float | None) -> None:
         """Robots.txt may ask one crawler for more than the other: the longest delay holds for both."""
@@ -93,8 +126,8 @@ class Commons:
         return any(domain in member.waited_for for member in self.members)
 
     def forget(self, domain: str) -> None:
-        self._crawled_by.pop(domain, None)
-        self._delays.pop(domain, None)
+        for by_domain in (self._crawled_by, self._delays, self._turns):
+            by_domain.pop(domain, None)
 
     def _keep(self, pace: Pace, told: dict[Member, Bounds]) -> None:
         """Bind a pace by the strictest of what was told."""
@@ -161,6 +194,9 @@ class Member(Registry):
                 self._changed[domain] = now
                 rows.append(self._known[domain] if pace is None else learn(pace, now, utc))
         return rows
+
+    def reserve(self, pace: Pace, now: float) -> Permit | float:
+        return self._commons.reserve(self, pace, now)
 
     def set_crawl_delay(self, pace: Pace, crawl_delay_s: float | None) -> None:
         self._commons.ask_delay(self, pace, crawl_delay_s)

@@ -9,6 +9,7 @@ from datetime import datetime
 from amble.core.pacing.bounds import Random, Rulebook
 from amble.core.pacing.learned import Learned, learn, restore, worth_keeping
 from amble.core.pacing.pace import NEVER, Pace
+from amble.core.pacing.permit import Permit
 from amble.core.pacing.settings import PacingSettings
 
 _EVICT_SHARE = 64  # when full, this fraction of the domains goes at once, so that the search for them is rare
@@ -65,6 +66,10 @@ class Registry:
         if shared is None:
             shared = self._addresses[address] = Pace(address, self._rulebook.address_bounds, now)
         pace.shared = shared
+
+    def reserve(self, pace: Pace, now: float) -> Permit | float:
+        """A permit to send at once, or the instant before which it is no use to ask again."""
+        return pace.reserve(now)
 
     def set_crawl_delay(self, pace: Pace, crawl_delay_s: float | None) -> None:
         """What robots.txt asks for, as far as this crawl has read it."""
