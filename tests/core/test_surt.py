@@ -79,6 +79,16 @@ def test_escapes_are_undone_as_if_again_and_again(path: str) -> None:
     assert surt_key(url.href) == surt_key("http://h" + quote(plain, safe="/"))
 
 
+@given(
+    st.sampled_from(["http://www.example.com", "https://a.b.example:8443", "http://127.0.0.1", "http://[::1]:80"]),
+    st.text("aB1-._~!$&'()*+,;=:@/", max_size=20),
+    st.text("aB1-._~!$&()*+,;=:@/?", max_size=20) | st.just("sid=" + "0" * 32 + "&b=1"),
+)
+def test_plain_urls_are_filed_sooner_and_the_same(origin: str, path: str, query: str) -> None:
+    url = f"{origin}/{path}" + (f"?{query}" if query else "")
+    assert surt_key(url) == surt_key(f"{url}#a-fragment-makes-it-parse")
+
+
 @given(st.text(max_size=30))
 def test_whatever_enters_has_a_key_that_is_one_line(text: str) -> None:
     url = normalize(f"http://example.com/{text}?{text}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_tz
+from functools import lru_cache
 
 # The header is honoured only where it means "come back later" (RFC 9110 10.2.3; RFC 6585 4).
 HONOURED_ON = frozenset({429, 503, *range(300, 400)})
@@ -25,6 +26,11 @@ def http_date(text: str) -> datetime | None:
     """An HTTP date in any of its three forms (IMF-fixdate, RFC 850, asctime), or None."""
     if not text or len(text) > _LONGEST_TEXT or not text.isascii():
         return None
+    return _read_date(text)
+
+
+@lru_cache(maxsize=256)  # the answers of one second say the same
+def _read_date(text: str) -> datetime | None:
     parts = parsedate_tz(text)
     if parts is None:
         return None

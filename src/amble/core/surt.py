@@ -8,9 +8,10 @@ key of a page is its URL.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from amble.core.urls import parse
+from amble.core.urls import Url, parse, split_plain
 
 _WWW = re.compile(r"\Awww[0-9]*\.")
 _SWAP_DOTS_AND_COMMAS = str.maketrans(".,", ",.")  # so that a comma in a label cannot pass for a level
@@ -28,12 +29,34 @@ def surt_key(url: str) -> str:
     As in the indexes, what names no page (`dns:example.com`, the records of an archive itself) is its own key, and
     nothing at all is `-`.
     """
+    plain = split_plain(url) if "%" not in url else None
+    if plain is not None:
+        return _surt_of_plain(*plain)
     parts = None if url.startswith(("filedesc:", "warcinfo:")) else parse(url)
     if parts is None or not parts.hostname:
         return url or "-"
-    port = f":{parts.port}" if parts.port else ""
     query = _query(parts.search[1:])
-    return f"{_host(parts.hostname)}{port}){_path(parts.pathname)}" + (f"?{query}" if query else "")
+    return f"{_place(parts)}){_path(parts.pathname)}" + (f"?{query}" if query else "")
+
+
+def _surt_of_plain(origin: str, path: str, query: str) -> str:
+    """The same, sooner, where nothing is escaped, no segment is empty and none is made of dots."""
+    kept = f"/{path.strip('/').lower()}"
+    if "(" in kept:
+        kept = _ASP_SESSION.sub("", kept)
+    named = _sorted(query.lower()) if query else ""
+    return f"{_place_of(origin)}){kept}" + (f"?{named}" if named else "")
+
+
+@lru_cache(maxsize=8192)
+def _place_of(origin: str) -> str:
+    parts = parse(origin)
+    assert parts is not None, origin
+    return _place(parts)
+
+
+def _place(parts: Url) -> str:
+    return f"{_host(parts.hostname)}:{parts.port}" if parts.port else _host(parts.hostname)
 
 
 def _host(host: str) -> str:
@@ -57,7 +80,11 @@ def _path(path: str) -> str:
 
 def _query(query: str) -> str:
     """The parameters in the order of the alphabet, without those that only name a session."""
-    parameters = _SESSION.sub("", _escaped(_unescaped(query))).split("&")
+    return _sorted(_escaped(_unescaped(query)))
+
+
+def _sorted(query: str) -> str:
+    parameters = _SESSION.sub("", query).split("&")
     return "&".join(sorted(parameters, key=lambda parameter: parameter.split("=", 1)))
 
 

@@ -225,6 +225,17 @@ def _split_at_path(href: str) -> tuple[str, str]:
     return origin.url, href[path_at:]
 
 
+def split_plain(url: str) -> tuple[str, str, str] | None:
+    """Origin, path and query of a URL whose path the standard returns as it is; None: parse it to know."""
+    if not url.startswith(("https://", "http://")) or len(url) > URL_CHARS_MAX:
+        return None
+    origin, rest = _split_at_path(url)
+    if not rest or "#" in rest or _PLAIN.fullmatch(rest) is None:
+        return None
+    path, _, query = rest.partition("?")
+    return origin, path, query
+
+
 @lru_cache(maxsize=32)
 def _base(url: str) -> Base:
     return Base.at(url)
@@ -251,7 +262,11 @@ def domain_of(url_or_host: str) -> str:
     """
     if not isinstance(url_or_host, str):
         raise BadDomain(f"a domain is text, not {type(url_or_host).__name__}", hint=_domain_hint(""))
-    if url_or_host.startswith(("https://", "http://")) or _HAS_SCHEME.match(url_or_host):
+    if url_or_host.startswith(("https://", "http://")):
+        origin = _read_origin(url_or_host[: url_or_host.find("/", 8) + 1])  # read before, for most
+        if isinstance(origin, Refusal):
+            origin = _origin_of(url_or_host)
+    elif _HAS_SCHEME.match(url_or_host):
         origin = _origin_of(url_or_host)
     else:
         origin = _origin_of_bare(url_or_host)

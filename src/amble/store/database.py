@@ -20,6 +20,10 @@ from amble.errors import QueryRefused, StoreDamaged, StoreError, StoreLocked
 # Read by DuckDB 1.5 too, and new enough to compress long text with ZSTD.
 STORAGE_VERSION = "v1.5.0"
 
+# A crawl writes rows by the hundred and asks for few: a second thread wakes often, finds little to do, and makes a
+# page cost a tenth more processor time.
+THREADS = 1
+
 _NEVER = (
     "1TB"  # checkpoints are made by the writer, between transactions: a failed one must not look like a failed commit
 )
@@ -58,10 +62,9 @@ class Database:
     def open(
         cls, path: str | os.PathLike[str], *, threads: int | None = None, memory_limit: str | None = None
     ) -> Database:
-        """Open or make a file; `:memory:` for none."""
+        """Open or make a file; `:memory:` for none. `threads`: how many DuckDB may use; None: `THREADS`."""
         settings = dict(_SETTINGS)
-        if threads is not None:
-            settings["threads"] = threads
+        settings["threads"] = threads or THREADS
         if memory_limit is not None:
             settings["memory_limit"] = memory_limit
         root = duckdb.connect(":memory:", config=settings)

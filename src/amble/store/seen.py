@@ -131,9 +131,17 @@ class SeenSet:
         return np.frombuffer(new, np.bool_)
 
     def __contains__(self, url: str) -> bool:
-        key = hash_of(url)
+        key = hash_of(url)  # then `Shard.find`, unrolled: asked for every link of every page
         shard = self._shards[key & _SHARD]
-        return bool(shard.keys[shard.find(key)])
+        keys, slots = shard.keys, shard.slots
+        slot = key % slots
+        while held := keys[slot]:
+            if held == key:
+                return True
+            slot += 1
+            if slot == slots:
+                slot = 0
+        return False
 
     def __len__(self) -> int:
         return sum(shard.count for shard in self._shards)
