@@ -56,6 +56,7 @@ class Crawl:
         self._token = token
         self._in_flight_max = in_flight_max
         self._on_changes = on_changes
+        self.on_wants: Callable[[], None] = lambda: None  # told when the frontier may want something of a store
         self._tasks: dict[asyncio.Task[None], Ready] = {}
         self._settled = asyncio.Event()
         self._holds: set[str] = set()  # who wants nothing more to be sent for now
@@ -90,6 +91,7 @@ class Crawl:
             step = self.plan.next_ready(now, utc, changes)
             if changes.tells:
                 self._on_changes(changes, None, None, utc)
+            self.on_wants()
             if isinstance(step, Finished):
                 return None
             if not isinstance(step, Ready):

@@ -52,7 +52,7 @@ class Frontier:
         self.lanes: dict[str, Lane] = {}
         registry.waited_for = self.lanes  # a pace that a lane holds is not forgotten
         self.backlog = Backlog()
-        self.recalls: dict[tuple[Kind, str], Recall] = {}  # visits that wait for what the store holds
+        self.recalls: dict[tuple[Kind, str, str], Recall] = {}  # visits that wait for what the store holds
         self.to_recall: deque[Recall] = deque()  # those of them that nobody has been told of yet
         self.read_lately: Container[str] = ()  # sitemaps that the store can stand in for
         self.inflows: deque[Inflow] = deque()  # what was found and is still to be taken in

@@ -56,8 +56,8 @@ class Recall(NamedTuple):
     fetched: Fetched | None = None  # a 304: the server says that what the store holds still stands
 
     @property
-    def key(self) -> tuple[Kind, str]:
-        return self.visit.kind, self.visit.url if self.visit.kind is Kind.SITEMAP else self.visit.task
+    def key(self) -> tuple[Kind, str, str]:
+        return self.visit.kind, self.visit.task, self.visit.url  # two sites may name the same sitemap
 
 
 def wants_update(recall: Recall, stored: Stored, utc: datetime) -> bool:

@@ -83,7 +83,6 @@ class Simulation:
         self.saved_robots: dict[str, Robots] = {}
         self.plan: CrawlPlan | None = None
         self.taken_up = False  # a job that did not finish
-        self.supply: Supply | None = None
         self.run_clock = RunClock(self.clock, 0.0)
         self.kept_at = 0.0
 
@@ -153,9 +152,9 @@ class Simulation:
             if not task.cancelled() and (error := task.exception()) is not None:
                 crawl.fail(error)
 
-        self.supply = Supply(plan, self.shop, clock, tell)
-        self.supply.look()
-        supply = asyncio.create_task(self.supply.run())
+        supplier = Supply(plan, self.shop, clock, tell)
+        crawl.on_wants = supplier.look
+        supply = asyncio.create_task(supplier.run())
         supply.add_done_callback(ended)
         return supply
 
@@ -170,7 +169,6 @@ class Simulation:
             self.world.settings, self.seeds, Random(self.random.random()).random, seen, stored=stored,
             window=self.world.window,
         )  # fmt: skip
-        self.supply = None
         now, utc = clock.monotonic(), clock.utc()
         frontier = plan.frontier
         self.judge.held = self._held(stored, utc)
@@ -224,8 +222,6 @@ class Simulation:
         if ready is not None and result is not None and ready.visit.kind is Kind.ROBOTS:
             self.judge.learn_robots(ready.visit.task, ready.visit.trail, result, now)
         self.ledger.take(changes, ready, result, now, utc)
-        if self.supply is not None:
-            self.supply.look()
         if self.plan is not None and (ready is not None or not changes.accepted):
             self.ledger.balance(self.plan)
         if self.plan is not None and now >= self.kept_at + KEEP_EVERY_S:
