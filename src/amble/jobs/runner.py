@@ -17,6 +17,7 @@ from typing import Any
 
 from amble.errors import AmbleError
 from amble.jobs.job import Job, JobResult
+from amble.jobs.shared import Shared
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import JobChange, JobStatus
@@ -125,14 +126,23 @@ class RunningJob:
         self._task = loop.create_task(self._run())  # held here: a loop keeps but a weak reference
 
     async def _run(self) -> None:
+        job = self.job
         try:
-            result = await self.job.run()
+            if job.membership is not None:
+                job.membership.begin(job.plan, job.clock, job.crawl.wake)
+            result = await job.run()
         except BaseException as error:  # whoever waits is told; the engine and its other jobs go on
-            self._engine.forget(self)
+            self._leave()
             self._future.set_exception(error)
         else:
-            self._engine.forget(self)  # before anybody is told: who then looks finds it gone
+            self._leave()
             self._future.set_result(result)
+
+    def _leave(self) -> None:
+        """Before anybody is told: who then looks finds it gone, and the others have the domains to themselves."""
+        self._engine.forget(self)
+        if self.job.membership is not None:
+            self.job.membership.leave()
 
     def _on_engine(self, step: Callable[[], None]) -> None:
         self._engine.refuse_other_process()
@@ -155,6 +165,7 @@ class Engine:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._jobs: dict[RunningJob, None] = {}
+        self.shared = Shared()
         self._loop = new_loop()
         # A daemon: the interpreter must not wait for a crawl that nobody waits for. It is ended politely, below.
         self._thread = threading.Thread(target=self._loop.run_forever, name="amble-engine", daemon=True)
@@ -224,13 +235,14 @@ def start(
     store: DuckDBStore, seeds: Sequence[str], settings: Settings, table: str = "pages", **ways: Any
 ) -> RunningJob:
     """A new job, running when this returns. `ways` are those of `Job`. Waits for the disk: not on an event loop."""
-    return engine().run(Job.start(store, seeds, settings, table, **ways))
+    at = engine()
+    return at.run(Job.start(store, seeds, settings, table, shared=at.shared, **ways))
 
 
 def take_up(store: DuckDBStore, job_id: int, **ways: Any) -> RunningJob:
     """An earlier job that did not finish. One that runs already is handed back as it is."""
-    found = running(store).get(job_id)
-    return found or engine().run(Job.take_up(store, job_id, **ways))
+    found, at = running(store).get(job_id), engine()
+    return found or at.run(Job.take_up(store, job_id, shared=at.shared, **ways))
 
 
 def running(where: DuckDBStore | str | os.PathLike[str]) -> dict[int, RunningJob]:

@@ -44,7 +44,7 @@ class ExploringFrontier(Frontier):
             lane.held = True  # somebody is asking
             return None
         if isinstance(verdict, Allowed):
-            lane.heed(origin_of(visit.url), verdict.crawl_delay_s)
+            self._slow_down(lane, origin_of(visit.url), verdict.crawl_delay_s)
         lane.take()  # also where robots.txt cannot be had for now: what would be known later is not waited for
         return None
 
