@@ -77,6 +77,7 @@ def make_parser() -> Parser:
         return made
 
     _add_seeds(verb("crawl", "crawl sites or pages into a DuckDB file"))
+    _add_seeds(verb("plan", "what a crawl would do, from robots.txt and sitemaps alone"))
     demo = verb("demo", "crawl a small web that it serves itself on loopback")
     demo.add_argument("--into", metavar="FILE", default="demo.duckdb", help="(default %(default)s)")
     for name, told, default in (
@@ -88,6 +89,17 @@ def make_parser() -> Parser:
     verb("jobs", "the jobs in a file", file=True)
     verb("domains", "what was learned of each domain", file=True)
     verb("audit", "check the receipts: exit code 0 only if no rule was broken", file=True)
+    why = verb("why", "why a domain takes its time")
+    why.add_argument("domain", metavar="DOMAIN")
+    why.add_argument("file", metavar="FILE", nargs="?", help="default: named after the domain")
+    why.add_argument("--job", type=int, help="default: the last that asked it")
+    sql = verb("sql", "SQL and CRAWL on a file: a command, a script, a pipe or a prompt", file=True)
+    sql.add_argument("script", metavar="SCRIPT", nargs="?", help="a file of statements; - for stdin")
+    sql.add_argument("-c", dest="command", metavar="SQL", help="statements to run")
+    sql.add_argument("--csv", action="store_true", help="print results as CSV")
+    doctor = verb("doctor", "look whether everything is in place for a crawl")
+    doctor.add_argument("--host", default="example.com", help="a name to look up (default %(default)s)")
+    doctor.add_argument("--into", metavar="FILE", default=".", help="where a crawl would go (default: here)")
     config = verb("config", "the settings that hold here")
     config.add_argument("what", choices=["show"], help="every setting, its value and where it came from")
     told = "a script that lets a shell complete these words"

@@ -27,10 +27,8 @@ from amble.store.seam import UNFINISHED
 
 def crawl(arguments: argparse.Namespace) -> Exit:
     settings = resolve(settings_of(arguments), said_by="the command line").settings
-    seeds = [*arguments.seeds, *_seeds_from(arguments.seeds_file)]
-    if not seeds:
-        raise BadUrl("there is nothing to crawl", hint="name a URL, or a file of them with --seeds")
-    into = arguments.into or f"{domain_of(seed_url(seeds[0]).url).replace(':', '_')}.duckdb"
+    seeds = seeds_of(arguments)
+    into = arguments.into or default_file(seeds)
     with DuckDBStore.open(into, sealed=True) as store:
         return run_job(
             store,
@@ -65,6 +63,19 @@ def run_job(store: DuckDBStore, begin: Callable[[Watch], RunningJob], into: str,
     else:
         screen.line(summary(running.job, result, into))
     return exit_of(result)
+
+
+def seeds_of(arguments: argparse.Namespace) -> list[str]:
+    """What is to be crawled, typed or in a file."""
+    seeds = [*arguments.seeds, *_seeds_from(arguments.seeds_file)]
+    if not seeds:
+        raise BadUrl("there is nothing to crawl", hint="name a URL, or a file of them with --seeds")
+    return seeds
+
+
+def default_file(seeds: list[str]) -> str:
+    """Named after the first host, in the working folder."""
+    return f"{domain_of(seed_url(seeds[0]).url).replace(':', '_')}.duckdb"
 
 
 def _take_up(arguments: argparse.Namespace) -> Exit:

@@ -21,6 +21,10 @@ _HOMES = {
     "audit": "look",
     "pause": "look",
     "stop": "look",
+    "plan": "reports",
+    "why": "reports",
+    "sql": "sql",
+    "doctor": "doctor",
     "config": "config",
     "completion": "completion",
 }

@@ -35,8 +35,8 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def show(text: str) -> None:
-    sys.stdout.write(text + "\n")
+def show(text: str, end: str = "\n") -> None:
+    sys.stdout.write(text + end)
 
 
 def show_json(value: Any) -> None:

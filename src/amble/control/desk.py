@@ -8,9 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from amble.control.channel import Listener
-from amble.control.progress import look
+from amble.control.progress import domain_now, look
 from amble.control.questions import QUESTIONS
 from amble.core.checked import nearest_hint
+from amble.core.pacing.snapshot import DomainSnapshot
+from amble.core.urls import domain_of
 from amble.errors import StoreError
 from amble.jobs.runner import RunningJob, running
 from amble.store.duckdb_store import DuckDBStore
@@ -28,6 +30,9 @@ class Desk:
         self._listener = None if path is None else Listener(path, self.answer)
 
     def answer(self, question: str, details: dict[str, Any]) -> Any:
+        if question == "why":
+            domain = domain_of(details["domain"])
+            return QUESTIONS["why"](self._store, **details, snapshot=self._snapshot(domain, details.get("job")))
         if question in QUESTIONS:
             return QUESTIONS[question](self._store, **details)
         if question in ORDERS:
@@ -46,6 +51,12 @@ class Desk:
         for each in jobs:
             getattr(each, order)()
         return {"jobs": [each.job_id for each in jobs], "pid": os.getpid()}
+
+    def _snapshot(self, domain: str, job: int | None) -> DomainSnapshot | None:
+        for each in self._jobs():
+            if job is None or each.job_id == job:
+                return domain_now(each, domain)
+        return None
 
     def _jobs(self) -> list[RunningJob]:
         return list(running(self._store).values())

@@ -6,8 +6,10 @@ Looked at on the engine's thread, where nothing changes meanwhile; handed to who
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TypeVar
 
 from amble.core.frontier.lane import Lane
 from amble.core.pacing.snapshot import DomainSnapshot, snapshot_domain
@@ -15,6 +17,8 @@ from amble.jobs import Job
 from amble.jobs.runner import RunningJob, engine
 
 DOMAINS_SHOWN = 20
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,29 @@ class JobProgress:
 
 def look(running: RunningJob, began: float, domains: int = DOMAINS_SHOWN, timeout_s: float = 10.0) -> JobProgress:
     """Asked from any thread but the engine's."""
-    found: Future[JobProgress] = Future()
+    return _on_engine(lambda: progress_of(running, began, domains), timeout_s)
 
-    def take() -> None:
+
+def domain_now(running: RunningJob, domain: str) -> DomainSnapshot | None:
+    """One domain of a running job; None if it has nothing to do with it."""
+
+    def take() -> DomainSnapshot | None:
+        lane = running.job.plan.frontier.lanes.get(domain)
+        return None if lane is None else snapshot_domain(lane.pace, running.job.clock.monotonic(), len(lane))
+
+    return _on_engine(take)
+
+
+def _on_engine(take: Callable[[], T], timeout_s: float = 10.0) -> T:
+    found: Future[T] = Future()
+
+    def step() -> None:
         try:
-            found.set_result(progress_of(running, began, domains))
+            found.set_result(take())
         except Exception as error:
             found.set_exception(error)
 
-    engine().call(take)
+    engine().call(step)
     return found.result(timeout_s)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from amble.core.pacing.snapshot import DomainSnapshot
 from amble.report.audit import audit as check
+from amble.report.why import why as explain_pace
 from amble.store.duckdb_store import DuckDBStore
 
 QUERY_S = 60.0
@@ -68,6 +70,19 @@ def audit(store: DuckDBStore) -> dict[str, Any]:
     return {**found.as_dict(), "text": found.as_text()}
 
 
+def why(
+    store: DuckDBStore, domain: str, job: int | None = None, snapshot: DomainSnapshot | None = None
+) -> dict[str, Any]:
+    """`snapshot` is of a running job's own pace; without one the receipts say what held last."""
+    _let_settle(store)
+    cursor = store.cursor()
+    try:
+        found = explain_pace(cursor, domain, job_id=job, snapshot=snapshot)
+    finally:
+        cursor.close()
+    return {**found.as_dict(), "text": found.as_text()}
+
+
 def sql(store: DuckDBStore, query: str, timeout_s: float = QUERY_S) -> dict[str, Any]:
     """One SELECT; refused unless the store is sealed."""
     _let_settle(store)
@@ -75,7 +90,13 @@ def sql(store: DuckDBStore, query: str, timeout_s: float = QUERY_S) -> dict[str,
     return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
 
 
-QUESTIONS: Mapping[str, Callable[..., Any]] = {"jobs": jobs, "domains": domains, "audit": audit, "sql": sql}
+QUESTIONS: Mapping[str, Callable[..., Any]] = {
+    "jobs": jobs,
+    "domains": domains,
+    "audit": audit,
+    "why": why,
+    "sql": sql,
+}
 
 
 def _let_settle(store: DuckDBStore) -> None:

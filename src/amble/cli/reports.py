@@ -1,0 +1,48 @@
+"""Verbs that explain: what a crawl would do, and why a domain takes its time."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from amble.cli.arguments import settings_of
+from amble.cli.crawl import default_file, seeds_of
+from amble.cli.exits import Exit
+from amble.cli.look import find_out
+from amble.cli.shown import say, show, show_json
+from amble.core.urls import domain_of
+from amble.errors import StoreError
+from amble.report.plan import explain
+from amble.settings_sources import resolve
+from amble.store.duckdb_store import DuckDBStore
+
+
+def plan(arguments: argparse.Namespace) -> Exit:
+    """Asks for robots.txt and sitemaps only. What is in the file already, and was learned, counts; none is made."""
+    settings = resolve(settings_of(arguments), said_by="the command line").settings
+    seeds = seeds_of(arguments)
+    into = arguments.into or default_file(seeds)
+    known = Path(into).exists()
+    say(f"asking for robots.txt and sitemaps ({'with what is in' if known else 'without a file yet:'} {into})")
+    with DuckDBStore.open(into if known else ":memory:") as store:
+        found = asyncio.run(explain(store, seeds, settings, table=arguments.table))
+    if arguments.json:
+        show_json(found.as_dict())
+    else:
+        show(found.as_text())
+    return Exit.DONE
+
+
+def why(arguments: argparse.Namespace) -> Exit:
+    domain = domain_of(arguments.domain)
+    file = arguments.file or f"{domain.replace(':', '_')}.duckdb"
+    if arguments.file is None and not Path(file).exists():
+        raise StoreError(f"there is no file {file} here", hint=f"name the file: amble why {domain} FILE")
+    found = find_out(file, "why", domain=domain, **({} if arguments.job is None else {"job": arguments.job}))
+    text = found.pop("text")
+    if arguments.json:
+        show_json(found)
+    else:
+        show(text)
+    return Exit.DONE

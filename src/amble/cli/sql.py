@@ -1,0 +1,142 @@
+"""`amble sql FILE`: SQL and CRAWL on a file, from a command, a script, a pipe or a prompt.
+
+While another process crawls into the file, its SELECTs are answered by that process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from amble.cli.exits import Exit
+from amble.cli.prompt import Prompt
+from amble.cli.results import show_rows
+from amble.cli.shown import safe, say
+from amble.control import ask
+from amble.control.channel import Nobody
+from amble.errors import AmbleError, StoreError
+from amble.sql.connection import Connection, connect
+from amble.sql.tokens import Kind, tokens_of
+from amble.store.database import explain
+
+_FETCH = 1_000
+
+# A statement in; the columns and rows that it gives, if it gives any.
+Run = Callable[[str], tuple[Sequence[str], Iterable[Sequence[Any]]] | None]
+
+
+def sql(arguments: argparse.Namespace) -> Exit:
+    how = "json" if arguments.json else "csv" if arguments.csv else "table"
+    run, close = _open(arguments.file)
+    try:
+        if arguments.command is not None:
+            _run_script(arguments.command, run, how)
+        elif arguments.script is not None:
+            _run_script(_read(arguments.script), run, how)
+        elif not sys.stdin.isatty():
+            _run_script(sys.stdin.read(), run, how)
+        else:
+            _converse(Prompt(arguments.file, lambda: _names(run)), run, how)
+    except duckdb.Error as refused:
+        raise StoreError(safe_lines(str(refused))) from None
+    finally:
+        close()
+    return Exit.DONE
+
+
+def statements(script: str) -> Iterator[str]:
+    """The statements of a script, without those that are only comments."""
+    begin, words = 0, False
+    for token in tokens_of(script):
+        if token.is_symbol(";"):
+            if words:
+                yield script[begin : token.at].strip()
+            begin, words = token.end, False
+        elif token.kind is not Kind.COMMENT:
+            words = True
+    if words:
+        yield script[begin:].strip()
+
+
+def is_complete(text: str) -> bool:
+    """Whether what was typed ends with a semicolon that is one."""
+    tokens = [token for token in tokens_of(text) if token.kind is not Kind.COMMENT]
+    return not tokens or tokens[-1].is_symbol(";")
+
+
+def safe_lines(text: str) -> str:
+    """An error of DuckDB's may quote what a page wrote [E7]; its line breaks are its own."""
+    return "\n".join(safe(line) for line in text.splitlines())
+
+
+def _open(file: str) -> tuple[Run, Callable[[], None]]:
+    """The file itself, or whoever has it open."""
+    try:
+        connection = connect(file)
+    except duckdb.Error as refused:
+        told = explain(refused, Path(file))
+        try:
+            status = ask(file, "status")
+        except Nobody:
+            raise told from None
+        say(f"process {status['pid']} crawls into {file} and answers: one SELECT at a time, nothing is changed")
+        return lambda statement: _ask(file, statement), lambda: None
+    return lambda statement: _execute(connection, statement), connection.close
+
+
+def _execute(connection: Connection, statement: str) -> tuple[Sequence[str], Iterable[Sequence[Any]]] | None:
+    connection.execute(statement)
+    description = connection.description
+    if not description:
+        return None
+
+    def rows() -> Iterator[Sequence[Any]]:
+        while got := connection.fetchmany(_FETCH):
+            yield from got
+
+    return [column[0] for column in description], rows()
+
+
+def _ask(file: str, statement: str) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    found = ask(file, "sql", query=statement)
+    if found["truncated"]:
+        say(f"only the first {len(found['rows'])} rows")
+    return found["columns"], found["rows"]
+
+
+def _run_script(script: str, run: Run, how: str) -> None:
+    for statement in statements(script):
+        found = run(statement)
+        if found is not None:
+            show_rows(*found, how)
+
+
+def _converse(prompt: Prompt, run: Run, how: str) -> None:
+    """Until Ctrl-D. A mistake is told, and the next line asked for; Ctrl-C forgets what was typed."""
+    for text in prompt.texts(is_complete):
+        try:
+            _run_script(text, run, how)
+        except AmbleError as error:
+            say(str(error))
+        except duckdb.Error as error:
+            say(safe_lines(str(error)))
+        except KeyboardInterrupt as interrupted:
+            say(str(interrupted) or "interrupted")
+
+
+def _names(run: Run) -> list[str]:
+    """Tables and columns, to be completed."""
+    found = run("SELECT DISTINCT unnest([table_name, column_name]) FROM information_schema.columns LIMIT 2000")
+    return [str(row[0]) for row in found[1]] if found else []
+
+
+def _read(name: str) -> str:
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"the script {name} cannot be read: {error}", hint="name a text file, or -") from None

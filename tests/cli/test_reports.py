@@ -1,0 +1,49 @@
+"""What a crawl would do, and why a domain took its time, by the words a person types."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from amble.cli import main
+from amble.core.urls import domain_of
+from amble.testing.farm import Farm, Pages, Site
+from amble.testing.farm.robots import Robots
+from amble.testing.farm.sitemap import Sitemap
+
+NAME = "127.0.0.1"
+QUICK = ["--pacing", "fixed", "--fixed-delay", "0"]
+
+
+def test_a_plan_asks_for_no_page_and_why_tells_the_pace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    site = Site(name=NAME, pages=Pages(4, 500), sitemap=Sitemap(), robots=Robots(crawl_delay_s=0.2))
+    with Farm([site]) as farm:
+        url = farm.url(NAME)
+        assert main(["plan", url, "--json", *QUICK]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [(domain["to_fetch"], domain["why"]) for domain in found["domains"]] == [(4, "robots")]
+        assert {entry.target for entry in farm.log()} <= {"/robots.txt", "/sitemap.xml"}
+        assert list(tmp_path.iterdir()) == [], "a plan leaves no file"
+
+        assert main(["crawl", url, *QUICK]) == 0
+        capsys.readouterr()
+        domain = domain_of(url)
+        assert main(["why", domain, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["requests"] == 6
+        assert main(["why", url]) == 0
+        assert "crawl delay" in capsys.readouterr().out
+        assert main(["why", "other.test", f"{domain.replace(':', '_')}.duckdb"]) == 1
+        assert domain in capsys.readouterr().err
+
+
+def test_without_a_file_it_says_how_to_name_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["why", "a.test"]) == 1
+    assert "amble why a.test FILE" in capsys.readouterr().err
