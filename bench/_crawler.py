@@ -1,0 +1,93 @@
+"""The process that is measured: one crawl of a farm that runs elsewhere, its own account on standard output as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+import duckdb
+import uvloop
+
+from amble.core.addresses import AddressPolicy
+from amble.fetcher.resolver import Resolution
+from amble.jobs import Job, JobResult
+from amble.settings import Settings
+from amble.store.duckdb_store import DuckDBStore
+from bench._stages import Stages
+
+
+class Loopback:
+    """Every name is this machine."""
+
+    async def resolve(self, host: str) -> Resolution:
+        return Resolution(("127.0.0.1",))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def cpu_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+async def _run(store: DuckDBStore, seeds: list[str], settings: Settings) -> JobResult:
+    policy = AddressPolicy.of(opened=["127.0.0.0/8"])
+    return await Job.start(store, seeds, settings, policy=policy, resolver=Loopback()).run()
+
+
+def crawl(file: str, seeds: list[str], named: dict[str, Any]) -> dict[str, Any]:
+    """Crawl into a file, close it, and say what it took from the first line to the last."""
+    began, before_s = time.monotonic(), cpu_s()
+    settings = Settings.of(named)
+    with DuckDBStore.open(file) as store, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        result = runner.run(_run(store, seeds, settings))
+    crawl_cpu_s, crawl_wall_s = cpu_s() - before_s, time.monotonic() - began
+    return {
+        "pages": result.pages,
+        "requests": result.requests,
+        "ends": dict(result.ends),
+        "status": str(result.status),
+        "crawl_cpu_s": crawl_cpu_s,
+        "crawl_wall_s": crawl_wall_s,
+        "rows": _rows_in(file),
+    }
+
+
+def _rows_in(file: str) -> int:
+    """Pages that have their row, with its text; the file is opened anew, as any reader would."""
+    with duckdb.connect(file, read_only=True) as connection:
+        found = connection.execute("SELECT count(DISTINCT url) FROM pages WHERE body IS NOT NULL").fetchall()
+    return int(found[0][0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file")
+    parser.add_argument("--settings", default="{}")
+    parser.add_argument("--profile", help="write what cProfile saw here")
+    parser.add_argument("--stages", action="store_true", help="count the processor time of each stage")
+    arguments = parser.parse_args()
+    seeds = sys.stdin.read().split()
+    stages = Stages() if arguments.stages else None
+    if stages is not None:
+        stages.install()
+    if arguments.profile:
+        profile = cProfile.Profile()
+        account = profile.runcall(crawl, arguments.file, seeds, json.loads(arguments.settings))
+        profile.dump_stats(arguments.profile)
+    else:
+        account = crawl(arguments.file, seeds, json.loads(arguments.settings))
+    if stages is not None:
+        account["stages"] = stages.account(account["crawl_cpu_s"])
+    print(json.dumps(account))
+
+
+if __name__ == "__main__":
+    main()

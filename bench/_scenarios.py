@@ -1,0 +1,100 @@
+"""What is crawled in benchmarks, with which settings, and how a process is measured: processor time, memory, clock."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from amble.testing.farm import Site
+from amble.testing.farm.webs import hidden_limits, isolation, many_hosts, shop, ten_thousand, throughput
+
+# As a site's owner would crawl it: no pause, no cap; everything else as shipped.
+FAST: Mapping[str, Any] = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited"}
+# The algorithm alone: the shipped cap of 8/s is politeness towards strangers, and a fifth of these sites bear more.
+POLITE: Mapping[str, Any] = {"max_rate": "unlimited"}
+
+
+class Scenario(NamedTuple):
+    """A web, how amble is set for it, and for throughput the pages per CPU-second to reach."""
+
+    name: str
+    says: str
+    sites: Callable[[], list[Site]]
+    settings: Mapping[str, Any]
+    wanted: int | None = None
+    aim: int | None = None
+
+
+THROUGHPUT = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("one", "1 host x 5,000 pages of 20 KB", throughput, FAST, 1300, 1600),
+        Scenario("many", "200 hosts x 25 pages of 20 KB", many_hosts, FAST, 1100, 1300),
+        Scenario("crowd", "10,000 hosts x 3 pages of 5 KB", ten_thousand, FAST, 900, 1100),
+    )
+}
+POLITENESS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("hidden", "30 hosts, hidden limits of 2 to 20/s", hidden_limits, POLITE),
+        Scenario("isolation", "20 fast hosts beside one with Crawl-delay 5", isolation, POLITE),
+        Scenario("shop", "one shop: 2 at a time, 3/s, 500 URLs", shop, POLITE),
+    )
+}
+
+
+class Used(NamedTuple):
+    """What one process and its children took."""
+
+    cpu_s: float
+    wall_s: float
+    rss_mb: float
+    status: int
+    output: str
+
+
+def run_measured(
+    command: Sequence[str], *, given: str = "", timeout_s: float = 600.0, env: Mapping[str, str] | None = None
+) -> Used:
+    """Run a program to its end and count everything from its first instruction to its last."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    output = _talk(process, given, timeout_s)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Used(
+        used.ru_utime + used.ru_stime, time.monotonic() - began, used.ru_maxrss / 1024, process.returncode, output
+    )
+
+
+def _talk(process: subprocess.Popen[str], given: str, timeout_s: float) -> str:
+    """What the process says until it closes its output; it is ended where that takes too long."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    too_long = threading.Timer(timeout_s, os.kill, (process.pid, signal.SIGKILL))
+    too_long.start()
+    try:
+        with suppress(BrokenPipeError):
+            process.stdin.write(given)
+            process.stdin.close()
+        return process.stdout.read()
+    finally:
+        too_long.cancel()
+
+
+def machine() -> str:
+    """Where this was measured, in a line."""
+    model = platform.processor() or platform.machine()
+    with suppress(OSError, StopIteration), open("/proc/cpuinfo") as lines:
+        model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    return (
+        f"{os.cpu_count()} x {model}, {platform.system()}, Python {platform.python_version()}, load {load:.1f} before"
+    )
