@@ -99,8 +99,11 @@ class Job:
             in_flight_max=settings.fetching.max_total_connections,
             on_changes=self._on_changes,
         )
+        self._judge = store.judge_of(row.id)
+        self.plan.judge = self._judge
         source = StoreSource(store, row.id, update_stale=settings.visiting.update_stale)
         self._supply = Supply(self.plan, source, self.clock, self._supplied)
+        self.crawl.on_wants = self._supply.look
 
     @classmethod
     def start(
@@ -109,7 +112,8 @@ class Job:
         """A new job. Every seed is read first, so that a bad one is refused before anything is stored or fetched."""
         urls = [seed_url(text).url for text in seeds]
         clock: Clock = ways.get("clock") or SystemClock()
-        return cls(store, store.create_job(table, settings.given(), urls, clock.utc()), settings, **ways)
+        row = store.create_job(table, settings.given(), urls, clock.utc(), ways.pop("clauses", None))
+        return cls(store, row, settings, **ways)
 
     @classmethod
     def take_up(cls, store: DuckDBStore, job_id: int, **ways: Any) -> Job:
@@ -136,6 +140,8 @@ class Job:
             self._supply.close()
             await asyncio.gather(supply, return_exceptions=True)
             await self._fetcher.close()
+            if self._judge is not None:
+                self._judge.close()
             self.result.seconds = self.clock.monotonic() - began
             self.result.status = self._status()
             self._keep(last=True)
@@ -175,7 +181,7 @@ class Job:
         job_id, visiting = self.row.id, self.settings.visiting
         kept = [
             final
-            for final in changes.finals
+            for final in (*changes.finals, *changes.refused)
             if final.state is not State.DEFERRED
             and final.keeps is not Keeps.NOTHING
             and (visiting.log_skipped or final.state is not State.SKIPPED)
@@ -200,7 +206,6 @@ class Job:
             robots=self.plan.frontier.book.dump_changed() if ready and ready.visit.kind is Kind.ROBOTS else (),
         )
         self.store.submit(batch)
-        self._supply.look()
         self._count(changes, result)
         for event in changes.events:
             for listener in self._listeners:
@@ -223,7 +228,7 @@ class Job:
 
     def _count(self, changes: Changes, result: FetchResult | None) -> None:
         counted = self.result
-        for final in changes.finals:
+        for final in (*changes.finals, *changes.refused):
             counted.ends[str(final.failure or final.state)] += 1
             counted.pages += final.state is State.DONE
             counted.failed += final.state is State.FAILED

@@ -15,8 +15,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.errors import StatementError
-from amble.store.database import quote
-from amble.store.functions import prepare
+from amble.store.database import quote, quote_text
 from amble.store.names import TableName
 from amble.store.seam import PageRow
 from amble.store.tables import COLUMNS
@@ -50,7 +49,7 @@ class Clauses:
         cls, connection: DuckDBPyConnection, where_sql: str | None, extract: Sequence[tuple[str, str | None]]
     ) -> Self:
         """From what was written: a predicate, and pairs of an expression and a name. Raises StatementError."""
-        prepare(connection)
+        _prepare(connection)
         with connection.cursor() as cursor:
             tries = where_sql is None or _judge_where(cursor, where_sql)
             return cls(where_sql, tries, _judge_extract(cursor, extract))
@@ -163,6 +162,20 @@ def add_columns(connection: DuckDBPyConnection, name: TableName, extract: Sequen
             connection.execute(f"ALTER TABLE {name} ADD COLUMN {quote(column.name)} {column.kind}")
 
 
+def load_clauses(connection: DuckDBPyConnection) -> dict[int, Clauses]:
+    """Of every job that has any. Functions that their expressions may call are there from then on."""
+    rows = connection.execute("SELECT job_id, clauses FROM amble.clauses").fetchall()
+    if rows:
+        _prepare(connection)
+    return {job_id: Clauses.load(text) for job_id, text in rows}
+
+
+def show_target(connection: DuckDBPyConnection, name: TableName) -> None:
+    """Point the views that are about one table at the one crawled into last."""
+    for view in ("seo_pages", "page_links"):
+        connection.execute(f"CREATE OR REPLACE VIEW amble.{view} AS FROM amble.{view}({quote_text(str(name))})")
+
+
 def insert_extracted(
     connection: DuckDBPyConnection, target: TableName, types: tuple[str, str], extract: Sequence[Column],
     rows: Sequence[tuple[Any, ...]],
@@ -179,3 +192,9 @@ def insert_extracted(
 def _refused(clause: str, refused: duckdb.Error, hint: str) -> StatementError:
     said = next((line for line in str(refused).splitlines() if line.strip()), type(refused).__name__)
     return StatementError(f"{clause}: {said}", hint=hint)
+
+
+def _prepare(connection: DuckDBPyConnection) -> None:
+    from amble.store.functions import prepare  # the parser of pages takes a while to load, and few jobs need it here
+
+    prepare(connection)

@@ -8,6 +8,7 @@ one row surfaces before the commit.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -18,6 +19,7 @@ from duckdb import Appender, DuckDBPyConnection
 
 from amble.core.outcome import Failure
 from amble.store import storable
+from amble.store.clauses import Column, insert_extracted
 from amble.store.database import Database
 from amble.store.poison import isolate
 from amble.store.rows import Encoded, Row
@@ -27,6 +29,7 @@ from amble.store.tables import COLUMNS, TargetTable
 _REASON_CHARS_MAX = 300
 _ROW_CHARS_MAX = 2_000
 _DOMAIN_ROWS_SPARE = 1_000
+_HEX = re.compile(r"[0-9a-fA-F]{16}")
 
 # What a row can be refused for. Everything else a database says is about the machine, and passes.
 _ROW_FAULTS = (
@@ -59,10 +62,12 @@ class Committer:
         targets: Callable[[int], TargetTable],
         utc: Callable[[], datetime],
         step: Callable[[str], None] = no_step,
+        extract_of: Callable[[int], Sequence[Column]] = lambda job_id: (),
     ) -> None:
         self._database = database
         self._connection = database.connect()
         self._targets = targets
+        self._extract_of = extract_of
         self._utc = utc
         self._step = step
         self._appenders: dict[str, Appender] = {}
@@ -127,6 +132,7 @@ class Committer:
             self._confirm(self._targets(job_id), [row for row in encoded.confirmed if row.job_id == job_id])
         for table, rows in encoded.tables.items():
             self._append(f"amble.{table}", rows)
+        self._append("amble.history", history_of(encoded))
         for change in encoded.jobs:
             self._change_job(change)
         now = storable.utc(self._utc())
@@ -155,7 +161,18 @@ class Committer:
             self._connection.execute(
                 f"DELETE FROM {target.name} WHERE rowid IN (SELECT unnest($1::BIGINT[]))", [[row[0] for row in old]]
             )
-        self._append(str(target.name), [target.encode(page) for page in pages], list(COLUMNS))
+        plain = [page for page in pages if not self._extract_of(page.job_id)]
+        if plain:
+            self._append(str(target.name), [target.encode(page) for page in plain], list(COLUMNS))
+        if len(plain) < len(pages):
+            self._extract(target, [page for page in pages if self._extract_of(page.job_id)])
+
+    def _extract(self, target: TargetTable, pages: Sequence[PageRow]) -> None:
+        """Pages of jobs that say what is to be read from them."""
+        types = "BLOB" if target.binary else "VARCHAR", "TIMESTAMPTZ" if target.zoned else "TIMESTAMP"
+        for job_id in dict.fromkeys(page.job_id for page in pages):
+            rows = [target.encode(page) for page in pages if page.job_id == job_id]
+            insert_extracted(self._connection, target.name, types, self._extract_of(job_id), rows)
 
     def _confirm(self, target: TargetTable, rows: Sequence[PageConfirmed]) -> None:
         places = {url: rowid for rowid, url in target.locate(self._connection, [row.url for row in rows])}
@@ -288,6 +305,21 @@ def compact(connection: DuckDBPyConnection) -> None:
         connection.execute(
             "DELETE FROM amble.domain_log WHERE seq NOT IN (SELECT max(seq) FROM amble.domain_log GROUP BY domain)"
         )
+
+
+def history_of(encoded: Encoded) -> list[Row]:
+    """What each job got for each URL, in the little that tells whether it changed."""
+    rows: list[Row] = [
+        (job_id, storable.text(page.url), storable.int32(page.http_status), storable.text(page.error_type),
+         _key(page.content_hash))
+        for job_id, pages in encoded.pages.items() for page in pages.values()
+    ]  # fmt: skip
+    rows += [(row.job_id, storable.text(row.url), 304, None, None) for row in encoded.confirmed]
+    return rows
+
+
+def _key(content_hash: str | None) -> int | None:
+    return int(content_hash[:16], 16) if content_hash and _HEX.match(content_hash) else None
 
 
 def _bare(page: PageRow, reason: str) -> PageRow:

@@ -16,8 +16,10 @@ from amble.clock import Clock, SystemClock
 from amble.core.robots.verdict import RobotsRow
 from amble.errors import StoreError
 from amble.store import knowledge
+from amble.store.clauses import Clauses, Column, add_columns, load_clauses, show_target
 from amble.store.commit import Committer, compact, no_step
 from amble.store.database import Database
+from amble.store.judge import WhereJudge
 from amble.store.migrate import migrate
 from amble.store.names import TableName
 from amble.store.query import ROWS_MAX, QueryResult, read_only_query
@@ -67,12 +69,13 @@ class DuckDBStore:
             compact(connection)
             numbers = _numbers(connection)
             self._jobs = {job.id: job for job in knowledge.load_jobs(connection)}
+            self._clauses = load_clauses(connection)
             # Nobody else can have the file open, so whatever ran there has stopped without saying so.
             connection.execute("UPDATE amble.jobs SET status = 'paused' WHERE status = 'running'")
         self._job_lock = threading.Lock()
         self._targets: dict[TableName, TargetTable] = {}
         self._tasks = Tasks(database)
-        self._committer = Committer(database, self._target_of, utc, step)
+        self._committer = Committer(database, self._target_of, utc, step, self._extract_of)
         self._writer = Writer(
             database, self._committer, numbers, self._tasks.committed, on_state, limits or WriterLimits()
         )
@@ -110,17 +113,40 @@ class DuckDBStore:
     # -- jobs
 
     def create_job(
-        self, target: str, settings: Mapping[str, object], seeds: Sequence[str], created_at: datetime
+        self,
+        target: str,
+        settings: Mapping[str, object],
+        seeds: Sequence[str],
+        created_at: datetime,
+        clauses: Clauses | None = None,
     ) -> JobRow:
         name = TableName.parse(target, self.database.name)
         with self._job_lock:
             self._open_target(name)
             number = max(self._jobs, default=0) + 1
+            self._keep_clauses(number, name, clauses)
             job = JobRow(number, JobStatus.QUEUED, settings, tuple(seeds), str(name), created_at)
             self._jobs[number] = job
         self._tasks.begin(number)
         self._writer.submit(Batch(jobs=[job]), urgent=True).result()
         return job
+
+    def _keep_clauses(self, number: int, name: TableName, clauses: Clauses | None) -> None:
+        with self.database.reading() as connection:
+            if clauses:
+                add_columns(connection, name, clauses.extract)
+                connection.execute("INSERT INTO amble.clauses VALUES ($1, $2)", [number, clauses.dump()])
+                self._clauses[number] = clauses
+            show_target(connection, name)
+
+    def judge_of(self, job_id: int) -> WhereJudge | None:
+        """Who decides which URLs a job takes, where SQL said so. To be closed by whoever uses it."""
+        clauses = self._clauses.get(job_id)
+        return WhereJudge(self.database, clauses) if clauses is not None and clauses.where_sql is not None else None
+
+    def _extract_of(self, job_id: int) -> Sequence[Column]:
+        clauses = self._clauses.get(job_id)
+        return clauses.extract if clauses is not None else ()
 
     def set_job_state(self, change: JobChange) -> Future[None]:
         return self._writer.submit(Batch(jobs=[change]), urgent=True)

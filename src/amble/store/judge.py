@@ -11,7 +11,6 @@ from amble.core.frontier.visit import Visit
 from amble.core.urls import domain_of, parse
 from amble.store.clauses import Clauses, where_query
 from amble.store.database import Database
-from amble.store.functions import prepare
 
 _REMEMBERED_MAX = 50_000  # the links that every page of a site has
 
@@ -22,7 +21,6 @@ class WhereJudge:
     def __init__(self, database: Database, clauses: Clauses) -> None:
         assert clauses.where_sql is not None
         self._connection = database.connect()
-        prepare(self._connection)
         self._query = self._connection.extract_statements(where_query(clauses.where_sql, tries=clauses.where_tries))[0]
         self._said: dict[tuple[str, int], bool] = {}
 

@@ -104,19 +104,21 @@ class Changes:
     accepted: list[Visit] = field(default_factory=list)  # new tasks that the frontier holds
     overflow: list[Visit] = field(default_factory=list)  # new tasks that are left to the store
     listing: Listing | None = None
+    refused: list[Final] = field(default_factory=list)  # URLs that the judge of the crawl did not take: no tasks
     left_out: dict[str, int] = field(default_factory=dict)  # links not taken, by reason
     events: Sequence[Event] = ()
 
     @property
     def tells(self) -> bool:
         """Whether there is anything to hand on."""
-        return bool(self.finals or self.accepted or self.overflow or self.left_out)
+        return bool(self.finals or self.accepted or self.overflow or self.refused or self.left_out)
 
     def absorb(self, other: Changes) -> None:
         """What another step changed besides; steps that told of events or sitemaps stand for themselves."""
         self.finals += other.finals
         self.accepted += other.accepted
         self.overflow += other.overflow
+        self.refused += other.refused
         for reason, count in other.left_out.items():
             self.left_out[reason] = self.left_out.get(reason, 0) + count
 

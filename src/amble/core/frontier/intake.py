@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Protocol
 
 from amble.core.frontier.changes import Changes, Final, Keeps, State
@@ -18,10 +19,12 @@ from amble.core.frontier.recall import Recall, Stored, conditional, wants_update
 from amble.core.frontier.redirects import REDIRECTS
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import FoundBy, Visit
+from amble.core.outcome import Failure
 from amble.core.scope import Scope
 from amble.core.sitemap.document import SitemapEntry
 from amble.core.urls import origin_of
 
+NOT_WANTED = "the WHERE of the crawl does not hold"
 SLICE = 1_000  # URLs taken in at once: a sitemap of 50,000 must not freeze the event loop
 
 
@@ -38,8 +41,16 @@ class Held(Protocol):
     def __contains__(self, url: str, /) -> bool: ...
 
 
+class Judge(Protocol):
+    """Which URLs a crawl wants besides what its scope says: the WHERE of a statement."""
+
+    def __call__(self, visits: Sequence[Visit], /) -> Sequence[bool]: ...
+
+
 class Intake:
     """The part of a plan that lets URLs in."""
+
+    judge: Judge | None = None
 
     def __init__(self, settings: VisitSettings, frontier: Frontier, scope: Scope, seen: Seen, stored: Held) -> None:
         self.settings = settings
@@ -50,6 +61,24 @@ class Intake:
         self.discovery = Discovery(settings, frontier)
 
     # -- what is found
+
+    def take_all(self, batch: Sequence[Found], now: float, utc: datetime, changes: Changes) -> None:
+        """Take in what was found together. What the judge does not want gets a row that says so, and is no task."""
+        unwanted = self._unwanted(batch)
+        for found in batch:
+            if found.visit is None or found.visit.task not in unwanted:
+                self.take(found, now, utc, changes)
+            elif self.seen.add(found.visit.task):
+                if found.visit.task in self.stored:  # its row stays what it is
+                    changes.leave_out("where")
+                else:
+                    changes.refused.append(Final(found.visit, State.SKIPPED, Failure.OUT_OF_SCOPE, NOT_WANTED))
+
+    def _unwanted(self, batch: Sequence[Found]) -> set[str]:
+        if self.judge is None:
+            return set()
+        visits = [found.visit for found in batch if found.visit is not None and found.why_not is None]
+        return {visit.task for visit, taken in zip(visits, self.judge(visits), strict=True) if not taken}
 
     def take(self, found: Found, now: float, utc: datetime, changes: Changes) -> None:
         """One URL becomes a task, unless it is one already or something speaks against it."""
@@ -82,11 +111,11 @@ class Intake:
         return changes
 
     def pour_in(self, inflow: Inflow, now: float, utc: datetime, changes: Changes) -> None:
-        for taken, found in enumerate(inflow.found, 1):
-            self.take(found, now, utc, changes)
-            if taken == SLICE:
-                self.frontier.inflows.append(inflow)
-                return
+        batch = list(islice(inflow.found, SLICE))
+        self.take_all(batch, now, utc, changes)
+        if len(batch) == SLICE:
+            self.frontier.inflows.append(inflow)
+            return
         if inflow.final is not None:  # only now: who is killed before this finds the rest by the same page again
             self.frontier.close_task(inflow.final, changes)
 

@@ -56,11 +56,12 @@ class CrawlPlan(Intake):
 
     def start(self, seeds: Iterable[Seed], now: float, utc: datetime) -> Changes:
         changes = Changes()
+        seeds = list(seeds)
         for seed in seeds:
             discover = seed.names_site if self.settings.discover is None else self.settings.discover
             if discover:
                 self.discovery.discover(seed.url, now, utc)
-            self.take(Found(Visit(seed.url, task=seed.url)), now, utc, changes)
+        self.take_all([Found(Visit(seed.url, task=seed.url)) for seed in seeds], now, utc, changes)
         return changes
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
