@@ -45,12 +45,13 @@ def open_connection(path: Any, duckdb_options: dict[str, Any], ways: dict[str, A
 class Connection:
     """A DuckDB connection, and CRAWL."""
 
-    __slots__ = ("__weakref__", "_duck", "_running", "_session")
+    __slots__ = ("__weakref__", "_duck", "_interrupted", "_running", "_session")
 
     def __init__(self, duck: DuckDBPyConnection, session: Session) -> None:
         self._duck = duck
         self._session = session
         self._running: RunningJob | None = None
+        self._interrupted = False
 
     # -- statements
 
@@ -112,6 +113,7 @@ class Connection:
         for statement in statements:
             if isinstance(statement, Plain):
                 caller.call(self._duck.execute, statement.sql)
+                self._duck.complete()  # or the rows that nobody will fetch keep the connection busy
             else:
                 self._run(statement, None, caller)
 
@@ -137,7 +139,14 @@ class Connection:
                 raise StatementError("CRAWLING MERGE cannot be run here", hint="CRAWL into a table, then MERGE INTO")
 
     def _watch(self, running: RunningJob | None) -> None:
-        self._running = running
+        """A job begins, or is over. One that was interrupted ends as any statement does that was."""
+        stopped, self._running = self._running, running
+        if running is None and self._interrupted and stopped is not None:
+            raise duckdb.InterruptException(
+                f"INTERRUPT Error: job {stopped.job_id} stopped; what was fetched is stored\n"
+                f"hint: RESUME CRAWL {stopped.job_id}"
+            )
+        self._interrupted = False
 
     # -- what gives a connection gives one of ours
 
@@ -151,6 +160,7 @@ class Connection:
         """Stop what this connection is doing, from another thread: a crawl stops as at the first Ctrl-C."""
         running = self._running
         if running is not None:
+            self._interrupted = True
             running.stop()
         else:
             self._duck.interrupt()

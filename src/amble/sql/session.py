@@ -34,7 +34,8 @@ class Session:
 
     def names(self, connection: DuckDBPyConnection) -> frozenset[str]:
         """The names that SET hands to us: those of a crawl that DuckDB itself does not have, and the bar's."""
-        theirs = connection.execute("SELECT name FROM duckdb_settings()").fetchall()
+        with connection.cursor() as cursor:  # what the connection itself has to be fetched stays
+            theirs = cursor.execute("SELECT name FROM duckdb_settings()").fetchall()
         return options.names() - {name for (name,) in theirs} | {BAR}
 
     def change(self, connection: DuckDBPyConnection, statement: SetSetting | ResetSetting) -> None:
