@@ -121,6 +121,9 @@ class Commons:
                 for member in self._crawled_by.get(pace.domain, ()):
                     member.to_save.add(pace.domain)
 
+    def crawls(self, member: Member, domain: str) -> bool:
+        return member in self._crawled_by.get(domain, ())
+
     def held(self, domain: str) -> bool:
         """Whether any crawl queues for a domain."""
         return any(domain in member.waited_for for member in self.members)
@@ -194,6 +197,9 @@ class Member(Registry):
                 self._changed[domain] = now
                 rows.append(self._known[domain] if pace is None else learn(pace, now, utc))
         return rows
+
+    def own(self) -> list[Pace]:
+        return [pace for pace in self._paces.values() if self._commons.crawls(self, pace.domain)]
 
     def reserve(self, pace: Pace, now: float) -> Permit | float:
         return self._commons.reserve(self, pace, now)

@@ -39,6 +39,10 @@ class Registry:
     def __iter__(self) -> Iterator[Pace]:
         return iter(self._paces.values())
 
+    def own(self) -> list[Pace]:
+        """Those that this crawl was at: all of them, unless others share the registry."""
+        return list(self._paces.values())
+
     def find(self, domain: str) -> Pace | None:
         return self._paces.get(domain)
 
