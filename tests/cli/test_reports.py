@@ -40,6 +40,15 @@ def test_a_plan_asks_for_no_page_and_why_tells_the_pace(
         assert main(["why", "other.test", f"{domain.replace(':', '_')}.duckdb"]) == 1
         assert domain in capsys.readouterr().err
 
+        file = f"{domain.replace(':', '_')}.duckdb"
+        assert main(["export", file, "pages.csv", "--query", "SELECT url FROM pages ORDER BY url", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"rows": 4, "format": "csv", "path": "pages.csv"}
+        assert Path("pages.csv").read_text().splitlines()[1] == url
+        assert main(["export", file, "pages.csv"]) == 1, "nothing is written over"
+        assert main(["export", file, "pages.csv", "--force", "--where", "http_status = 404"]) == 0
+        assert main(["export", "none.duckdb", "pages.csv"]) == 1
+        assert not Path("none.duckdb").exists()
+
 
 def test_without_a_file_it_says_how_to_name_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -97,6 +97,16 @@ def make_parser() -> Parser:
     sql.add_argument("script", metavar="SCRIPT", nargs="?", help="a file of statements; - for stdin")
     sql.add_argument("-c", dest="command", metavar="SQL", help="statements to run")
     sql.add_argument("--csv", action="store_true", help="print results as CSV")
+    export = verb("export", "pages as Parquet, CSV, JSON lines or WARC", file=True)
+    export.add_argument("to", metavar="TO", help="its ending says the format: .parquet .csv .jsonl .warc; - for stdout")
+    export.add_argument("--format", choices=["parquet", "csv", "jsonl", "warc"], help="default: what the ending says")
+    export.add_argument("--table", default="pages", help="(default %(default)s)")
+    export.add_argument("--where", metavar="SQL", help="a condition for rows of the table")
+    export.add_argument("--query", metavar="SQL", help="a SELECT in place of the table")
+    export.add_argument(
+        "--formulas", choices=["escape", "keep"], default="escape", help="text that a spreadsheet would compute"
+    )
+    export.add_argument("--force", action="store_true", help="write over a file that is there")
     doctor = verb("doctor", "look whether everything is in place for a crawl")
     doctor.add_argument("--host", default="example.com", help="a name to look up (default %(default)s)")
     doctor.add_argument("--into", metavar="FILE", default=".", help="where a crawl would go (default: here)")

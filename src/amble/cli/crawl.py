@@ -9,6 +9,7 @@ from pathlib import Path
 
 from amble.cli.arguments import settings_of
 from amble.cli.exits import Exit, exit_of
+from amble.cli.look import must_exist
 from amble.cli.screen import Screen
 from amble.cli.shown import say, show_json
 from amble.cli.summary import result_of, summary
@@ -17,7 +18,7 @@ from amble.control import Desk, ask
 from amble.control.channel import Nobody
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
-from amble.errors import BadUrl, StoreError
+from amble.errors import BadUrl
 from amble.jobs import runner
 from amble.jobs.runner import RunningJob
 from amble.settings_sources import resolve
@@ -79,8 +80,7 @@ def default_file(seeds: list[str]) -> str:
 
 
 def _take_up(arguments: argparse.Namespace) -> Exit:
-    if not Path(arguments.file).exists():
-        raise StoreError(f"there is no file {arguments.file}", hint="`amble crawl URL --into FILE` makes one")
+    must_exist(arguments.file)
     with DuckDBStore.open(arguments.file, sealed=True) as store:
         unfinished = [job.id for job in store.jobs() if job.status in UNFINISHED]
         job_id = arguments.job if arguments.job is not None else max(unfinished, default=None)

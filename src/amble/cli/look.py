@@ -23,10 +23,15 @@ def find_out(file: str, question: str, **details: Any) -> Any:
         return ask(file, question, **details)
     except Nobody:
         pass
-    if not Path(file).exists():
-        raise StoreError(f"there is no file {file}", hint="`amble crawl URL --into FILE` makes one")
+    must_exist(file)
     with DuckDBStore.open(file, sealed=True) as store:
         return QUESTIONS[question](store, **details)
+
+
+def must_exist(file: str) -> None:
+    """Opening a file that is not there would make one."""
+    if not Path(file).exists():
+        raise StoreError(f"there is no file {file}", hint="`amble crawl URL --into FILE` makes one")
 
 
 def jobs(arguments: argparse.Namespace) -> Exit:

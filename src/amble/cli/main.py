@@ -23,6 +23,7 @@ _HOMES = {
     "stop": "look",
     "plan": "reports",
     "why": "reports",
+    "export": "reports",
     "sql": "sql",
     "doctor": "doctor",
     "config": "config",

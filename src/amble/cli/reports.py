@@ -1,18 +1,20 @@
-"""Verbs that explain: what a crawl would do, and why a domain takes its time."""
+"""Verbs that explain and hand on: what a crawl would do, why a domain takes its time, pages for other programs."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from pathlib import Path
 
 from amble.cli.arguments import settings_of
 from amble.cli.crawl import default_file, seeds_of
 from amble.cli.exits import Exit
-from amble.cli.look import find_out
+from amble.cli.look import find_out, must_exist
 from amble.cli.shown import say, show, show_json
 from amble.core.urls import domain_of
 from amble.errors import StoreError
+from amble.report.export import export as write_pages
 from amble.report.plan import explain
 from amble.settings_sources import resolve
 from amble.store.duckdb_store import DuckDBStore
@@ -45,4 +47,27 @@ def why(arguments: argparse.Namespace) -> Exit:
         show_json(found)
     else:
         show(text)
+    return Exit.DONE
+
+
+def export(arguments: argparse.Namespace) -> Exit:
+    must_exist(arguments.file)
+    to_stdout = arguments.to == "-"
+    if to_stdout and arguments.json:
+        raise StoreError("the pages and the result cannot both go to standard output", hint="leave out --json")
+    with DuckDBStore.open(arguments.file) as store, store.database.reading() as connection:
+        done = write_pages(
+            connection,
+            sys.stdout.buffer if to_stdout else arguments.to,
+            format=arguments.format,
+            table=arguments.table,
+            where=arguments.where,
+            query=arguments.query,
+            formulas=arguments.formulas,
+            force=arguments.force,
+        )
+    if arguments.json:
+        show_json({"rows": done.rows, "format": done.format, "path": str(done.path)})
+    else:
+        say(f"{done.rows} rows as {done.format} in {'standard output' if to_stdout else arguments.to}")
     return Exit.DONE

@@ -13,7 +13,7 @@ from amble.cli.shown import safe, show, table
 CELL_CHARS_MAX = 60  # a page's text would fill the screen
 ROWS_SHOWN = 200
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # and the wide forms of them
 
 
 def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], how: str) -> None:
