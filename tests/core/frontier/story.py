@@ -177,7 +177,9 @@ class Story:
                 self.asked.append(Asked(self.now, step.visit.url, step.visit))
                 heapq.heappush(self._flying, (self.now + self.took_s, next(self._order), step))
             self.take(changes)
-            if not isinstance(step, Ready):
+            frontier = self.frontier
+            wanted = frontier.to_recall or frontier.inflows or frontier.backlog.hungry
+            if not isinstance(step, Ready) and not (wanted and not frontier.draining):
                 return step
         return None
 
