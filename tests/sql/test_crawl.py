@@ -539,6 +539,30 @@ def test_an_answer_that_is_an_error_has_a_row_and_is_counted() -> None:
         assert con.execute("SELECT http_status, error_type FROM pages").fetchall() == [(410, "http_client_error")]
 
 
+def test_where_chooses_what_is_fetched_and_extract_adds_columns() -> None:
+    with web(Site(name="a.test", pages=Pages(12, size_bytes=2_000))) as (farm, con):
+        con.execute(
+            f"CRAWL (SELECT ?) INTO pages EXTRACT (css_select(body, 'h1')[1] AS heading, length(body) AS size) "
+            f"WHERE path = '/' OR path LIKE '/people/%' WITH (follow_links true, {QUICK})",
+            [farm.url("a.test")],
+        )
+        rows = con.execute("SELECT heading, size FROM pages WHERE http_status = 200").fetchall()
+        assert 1 < len(rows) < 12
+        assert all(heading and size > 1_000 for heading, size in rows)
+        assert all(path == "/" or path.startswith("/people/") for path in paths_asked(farm))
+        with pytest.raises(StatementError, match="WHERE"):
+            con.execute("EXPLAIN CRAWL (SELECT 'a.test') INTO pages WHERE depth < 3")
+        for wrong in (
+            "EXTRACT (css_select(body, '['))",
+            "EXTRACT (nothing)",
+            "WHERE nothing = 1",
+            "EXTRACT (1 AS url)",
+        ):
+            with pytest.raises(StatementError):
+                con.execute(f"CRAWL (SELECT 'a.test') INTO other {wrong}")
+        assert ("memory", "main", "other") not in tables(con)
+
+
 def test_connect_is_public() -> None:
     with amble.connect() as con:
         assert isinstance(con, amble.Connection)

@@ -24,6 +24,7 @@ from amble.sql.session import Session
 from amble.sql.statements import Control, Crawl, Parameter, Value, Verb
 from amble.sql.stores import in_use, open_store
 from amble.sql.targets import check_target, current_database, resolve_target
+from amble.store.clauses import Clauses
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import UNFINISHED, JobStatus
 from amble.store.writer import WriterLimits
@@ -57,8 +58,9 @@ class Place:
 def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     """Everything that can be refused is refused before a table is made or a request is sent."""
     refuse_transaction(place.connection, "CRAWL")
-    if crawl.extract or crawl.where_sql is not None:
-        raise StatementError("EXTRACT and WHERE cannot be used here", hint="query the table after the crawl")
+    if crawl.explain and crawl.where_sql is not None:
+        raise StatementError("EXPLAIN CRAWL cannot tell how many URLs WHERE will take", hint="leave WHERE out")
+    clauses = Clauses.of(place.connection, crawl.where_sql, crawl.extract)
     limit = options.whole(crawl.limit, values, "LIMIT")
     settings = settings_here(place, crawl, values, limit)
     target = resolve_target(place.connection, crawl.target)
@@ -68,7 +70,7 @@ def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     with open_store(place.connection, target.database, place.session.home, limits_of(settings)) as store:
         if crawl.explain:
             return _explained(place, store, seeds, settings, str(target.table))
-        job = start(store, list(seeds.urls), settings, str(target.table), **place.session.ways)
+        job = start(store, list(seeds.urls), settings, str(target.table), clauses=clauses, **place.session.ways)
         return _row(wait(place, job), seeds.nulls)
 
 
