@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amble.core.pacing.strategies.gauge_climb import limit_under
 from amble.core.pacing.strategies.gauge_track import Evidence, Track
 
 
@@ -17,19 +18,24 @@ def seen(accepted: int, span_s: float, rate: float = 10.0, **more: Any) -> Evide
     return Evidence(accepted=accepted, span_s=span_s, rate=rate, **(known | more))
 
 
+BETRAYED = limit_under(10.0)
+
 BEGINS = [
     # story                                 evidence                                         limit (rate 10/s)
-    ("over at once: seven tenths", seen(20, 5.0), 7.0),
+    ("over at once: what the climb betrays", seen(20, 8.0), BETRAYED),
+    ("told to come back in a second: the same", seen(20, 8.0, blocked_s=1.0, directed=True), BETRAYED),
+    ("told to come back in three: the same", seen(20, 8.0, blocked_s=3.0, directed=True), BETRAYED),
+    ("a climb that was held up: what it measured", seen(30, 5.0), 6.0),
+    ("... but not over seven tenths", seen(45, 5.0), 7.0),
+    ("refused at once: seven tenths", seen(5, 5.0), 7.0),
     ("a trial was refused: what was measured", seen(20, 5.0, failed_probes=1), 4.0),
     ("... but not over seven tenths", seen(45, 5.0, failed_probes=1), 7.0),
     ("... nor under three tenths", seen(5, 5.0, failed_probes=1), 3.0),
-    ("longer than a second: the same", seen(20, 5.0, blocked_s=1.1), 4.0),
-    ("just a second: over at once", seen(20, 5.0, blocked_s=1.0), 7.0),
     ("longer than five: what was measured", seen(20, 20.0, blocked_s=5.1), 1.0),
     ("... but not next to nothing", seen(1, 20.0, blocked_s=5.1), 0.5),
     ("twenty, announced: what was measured", seen(20, 40.0, blocked_s=20.0, directed=True), 0.5),
-    ("twenty, silent: half-way between", seen(20, 40.0, blocked_s=20.0), math.sqrt(0.5 * 7.0)),
-    ("twenty, silent, nothing accepted", seen(0, 40.0, blocked_s=20.0), math.sqrt(0.001 * 7.0)),
+    ("twenty, silent: half-way between", seen(20, 40.0, blocked_s=20.0), math.sqrt(0.5 * 0.8 * BETRAYED)),
+    ("twenty, silent, nothing accepted", seen(0, 40.0, blocked_s=20.0), math.sqrt(0.001 * 0.8 * BETRAYED)),
 ]
 
 
@@ -38,7 +44,41 @@ def test_what_the_first_block_says(evidence: Evidence, limit: float) -> None:
     track = Track.begin(evidence, 100.0)
     assert track.limit == pytest.approx(limit)
     assert track.confirmed == 0
-    assert track.period == 30
+    assert track.period >= 30
+
+
+def climb(track: Track, seconds: float) -> list[float]:
+    """The rate after each page of a cycle in which nothing is refused."""
+    now, rate, rates = 0.0, 0.96 * track.limit, []
+    while now < seconds:
+        now += 1 / rate
+        track.pages += 1
+        rate = track.grown(rate, now)
+        rates.append(rate)
+    return rates
+
+
+def test_where_a_refusal_is_dear_the_first_guess_is_left_more_slowly() -> None:
+    """Told to stay away for three seconds, thirty requests' time, against one second, which rounding explains."""
+    cheap, dear = (Track.begin(seen(20, 8.0, blocked_s=s, directed=True), 0.0) for s in (1.0, 3.0))
+    assert cheap.limit == dear.limit
+    assert climb(cheap, 6.0)[-1] > 1.1 * cheap.limit
+    assert climb(dear, 6.0)[-1] < 1.03 * dear.limit
+
+
+def test_three_seconds_again_are_a_punishment_and_no_measure() -> None:
+    """Two directed blocks of one length: nine tenths of what flowed in between, and no probing for a while."""
+    track = Track.begin(seen(20, 8.0, blocked_s=3.0, directed=True), 0.0)
+    track.restart(0.0, 0.0)
+    track.rate_low = 9.0
+    track.close(seen(90, 12.0, blocked_s=3.0, directed=True), 12.0)
+    assert track.limit == pytest.approx(0.925 * 10.0)
+    track.restart(0.0, 12.0)
+    track.pages = 10_000
+    assert track.grown(9.0, 12.0 + 44.0) == 9.0
+    # Again within that time, at a rate that was punished for before: then it is a window, and what it lets through.
+    track.close(seen(60, 12.0, blocked_s=3.0, directed=True), 30.0)
+    assert track.limit == pytest.approx(5.0, rel=0.3)
 
 
 def tracking(limit: float = 10.0, *, low: float = 9.6, confirmed: int = 0, gap_s: float = 0.0) -> Track:

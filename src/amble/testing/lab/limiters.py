@@ -182,4 +182,4 @@ class SlidingLog:
 
 def whole_seconds(wait_s: float) -> int:
     """A Retry-After in seconds is an integer, and an honest server rounds up; 0 would mean nothing to wait for."""
-    return max(1, math.ceil(wait_s))
+    return max(1, math.ceil(wait_s - 1e-6))  # what rounding adds to a sum of seconds is no second

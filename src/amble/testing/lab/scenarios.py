@@ -157,6 +157,34 @@ def _harsh_bans(how: RetryAfter) -> tuple[Scenario, ...]:
     )
 
 
+def _short(punished: bool) -> tuple[Scenario, ...]:
+    """Twenty seconds of crawling at the limit, in which it has to be found first."""
+    hows: tuple[tuple[RetryAfter, int], ...] = (("silent", 429), ("seconds", 429), ("date", 503))
+    return tuple(
+        Scenario(
+            f"20 s at {rate:g}/s {how}{', penalty box' if punished else ''}",
+            round(20 * rate),
+            served(banned(limiter, 3.0) if punished else limiter, how, status),
+        )
+        for rate in (2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
+        for limiter in (bucket(rate, max(5.0, rate)),)
+        for how, status in (hows[1:2] if punished else hows)
+    )
+
+
+def _punished() -> tuple[Scenario, ...]:
+    """One request too many costs seconds, and the site says how many."""
+    return tuple(
+        Scenario(
+            f"penalty of {ban_s:g} s at {rate:g}/s",
+            pages_for(rate),
+            served(banned(bucket(rate, max(5.0, rate)), ban_s), "seconds"),
+        )
+        for ban_s in (3.0, 5.0)
+        for rate in (2.0, 5.0, 10.0, 20.0)
+    )
+
+
 def _headers(dialect: Dialect, rate: float, window_s: float) -> Scenario:
     def build(random: Random) -> Server:
         limiter = FixedWindow(rate, window_s, random.uniform(0.0, window_s))
@@ -280,6 +308,10 @@ def rows() -> tuple[Row, ...]:
             0.90,
             20,
         ),
+        # A mean over sites, of which the slowest have but 40 pages: 20 refusals per 1000 pages got are 25 here.
+        Row("20 s crawls", "short", _short(punished=False), 0.85, 25),
+        Row("20 s crawls, penalty box", "short", _short(punished=True), 0.80, 20),
+        Row("penalty boxes, Retry-After", "short", _punished(), 0.80, 6),
         Row("harsh bans with Retry-After", "ban", _harsh_bans("seconds")),
         Row("leaky queue", "leaky", (_leaky(2.0, 5), _leaky(10.0, 20))),
         Row("shared limit", "shared", (_shared(4.0, 2.0), _shared(20.0, 10.0))),

@@ -14,6 +14,7 @@ from typing import ClassVar
 from amble.core.pacing.block import Block
 from amble.core.pacing.permit import Permit
 from amble.core.pacing.strategies.base import LONGEST_PAUSE_S, Strategy
+from amble.core.pacing.strategies.gauge_climb import climbed
 from amble.core.pacing.strategies.gauge_guard import LatencyGuard
 from amble.core.pacing.strategies.gauge_track import MARGIN, Evidence, Track
 from amble.core.quota import Quota
@@ -23,12 +24,13 @@ LONGEST_DELAY_S = 60.0
 SHORTEST_PAUSE_S = 0.4
 QUOTA_SHARE = 0.98
 STARVED = 1 / 0.7  # a request this much later than allowed shows that there was nothing to send
+LATE_SHARE, LATE_MOST = 0.05, 0.3  # of the newest request in the average; of the delay that is made up for
 CROWDED = 3  # with fewer requests under way none of them can be waiting for the others
 HEADERLESS_ANSWERS = 50  # so many answers without quota headers end the trust in them
 
 
 class Gauge(Strategy):
-    __slots__ = ("_epoch_at", "_gap_min_s", "_guard", "_headerless", "_track")
+    __slots__ = ("_epoch_at", "_gap_min_s", "_guard", "_headerless", "_late_s", "_track")
 
     name: ClassVar[str] = "gauge"
 
@@ -38,6 +40,7 @@ class Gauge(Strategy):
         self._epoch_at: float | None = None  # the measured span begins: the first send, then each release
         self._track: Track | None = None  # None while nothing is known of the limit (the START phase)
         self._guard: LatencyGuard | None = None
+        self._late_s = 0.0  # how much later than allowed requests start, on average, by our own fault
         self._headerless: int | None = None  # answers since the last quota headers, while these set the pace
         self._set_rate(FIRST_RATE, "start")
 
@@ -89,7 +92,7 @@ class Gauge(Strategy):
             track.slots.accept(permit.in_flight)
             self.parallel = track.slots.cap
         # A request sent later than it might have been proves nothing about a higher rate.
-        if permit.sent_at - permit.previous_at <= STARVED * permit.gap_s and not (slow and guard and guard.queueing):
+        if self._in_time(permit) and not (slow and guard and guard.queueing):
             self._grow(now)
         return 0.0
 
@@ -164,12 +167,19 @@ class Gauge(Strategy):
             self._guard = LatencyGuard.begin(usual_s, permit.seq)
         return False
 
+    def _in_time(self, permit: Permit) -> bool:
+        """Whether there was something to send when this request might have been sent. A busy machine is late all the
+        same, if only by little; what it is late on average, the gaps are made shorter by."""
+        took_s = permit.sent_at - permit.previous_at
+        if took_s > STARVED * (self.delay_s if self.delay_s > permit.gap_s else permit.gap_s):
+            return False
+        self._late_s += LATE_SHARE * (took_s - permit.gap_s - self._late_s)
+        return True
+
     def _grow(self, now: float) -> None:
         rate, track = 1.0 / self.delay_s, self._track
         if track is None:
-            # Double every tau seconds, but never on fewer than four answers.
-            answers = rate * (1.4 if rate < 8 else 2.8 if rate < 30 else 8.0)
-            self._set_rate(rate * 2.0 ** (1.0 / (answers if answers > 4 else 4.0)), "no limit met yet")
+            self._set_rate(climbed(rate), "no limit met yet")
         else:
             grown = track.grown(rate, now)
             if grown != rate:
@@ -192,5 +202,7 @@ class Gauge(Strategy):
             delay_s = LONGEST_DELAY_S
         if delay_s < self._gap_min_s:
             delay_s = self._gap_min_s
-        self.delay_s = self.gap_s = delay_s
+        self.delay_s = delay_s
+        gap_s = delay_s - self._late_s if self._late_s < LATE_MOST * delay_s else (1 - LATE_MOST) * delay_s
+        self.gap_s = gap_s if gap_s > self._gap_min_s else self._gap_min_s
         self.note = reason

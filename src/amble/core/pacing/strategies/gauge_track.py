@@ -6,13 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from amble.core.pacing.strategies.gauge_climb import limit_under
 from amble.core.pacing.strategies.gauge_slots import Slots
 
 MARGIN = 0.04  # run this much under the estimate
+WIDTH, FIRST_WIDTH = 2 * MARGIN, 0.2  # climbed through in a period; after the first block, which only guessed
 FIRST_PERIOD = 30  # pages from one probe of the limit to the next: while unsure,
 SHORT_PERIOD = 100  # once confident,
 LOADED_PERIOD = 200  # when loaded from an earlier run
-LONG_BLOCK_S = 20.0
+SHORT_BLOCK_S, LONG_BLOCK_S = 5.0, 20.0
 AGREE = 1.5  # spans whose rates differ by less than this factor are averaged
 FEW = 6  # fewer accepted requests than this measure nothing by themselves
 SPANS_KEPT = 4
@@ -23,6 +25,9 @@ SAME_LENGTH_S = 0.3  # two directed blocks this equal are of one fixed length
 SHORTEST_STEP_S, STEP_SHARE = 2.0, 0.25
 LEAN_HOLD = 6  # blocks for which a lean that failed is not tried again
 LEAST = 1e-6  # a limit of a request in days is none
+PUNISHING_S, PUNISHING_REQUESTS = 2.2, 8  # a date rounds up by less than two seconds
+PUNISHED_STEPS = 2  # a step lasts so many times what a refusal costs
+WARY_S = 8.0  # where being refused is dear, climb through the margin in this time
 PENALTY_QUIET = 15  # after a penalty, no probing for so many times its length
 
 
@@ -42,6 +47,11 @@ class Evidence(NamedTuple):
         return self.directed and self.blocked_s <= ROUNDED_UP_S and self.rate * self.blocked_s >= ROUNDED_UP_REQUESTS
 
     @property
+    def punishing(self) -> bool:
+        """Told to stay away for longer than rounding explains, and for many requests' time: being refused is dear."""
+        return self.directed and self.blocked_s > PUNISHING_S and self.rate * self.blocked_s >= PUNISHING_REQUESTS
+
+    @property
     def lonely(self) -> bool:
         """One refusal after a long quiet run, over at once: jitter rather than exhaustion."""
         return self.accepted >= LONELY and not self.failed_probes and (self.rounded_up or self.blocked_s == 0)
@@ -59,10 +69,12 @@ class Track:
         "_lean_hold",
         "_leaned_on",
         "_long_rate",
+        "_punished_s",
         "_quiet_until",
         "_spans",
         "_step_at",
         "_step_pages",
+        "_width",
         "beyond",
         "confirmed",
         "epoch_seq",
@@ -95,6 +107,8 @@ class Track:
         self._step_at = now
         self._cycle_at = now
         self._quiet_until = -math.inf  # no probing upward before
+        self._width = WIDTH
+        self._punished_s = 0.0  # how long the first refusal cost us, where that was a lot
         self._long_rate: float | None = None  # what the last long block measured
 
     @classmethod
@@ -102,20 +116,29 @@ class Track:
         """The first block: the climb was steep, so its own rate says more than the span."""
         rate, measured = evidence.rate, evidence.accepted / evidence.span_s
         if evidence.blocked_s >= LONG_BLOCK_S and not evidence.directed:
-            limit = math.sqrt(max(measured, 1e-3) * 0.7 * rate)
-        elif evidence.blocked_s > 5:
+            limit = math.sqrt(max(measured, 1e-3) * 0.8 * limit_under(rate))
+        elif evidence.blocked_s > SHORT_BLOCK_S:
             limit = max(measured, 0.05 * rate)
-        elif evidence.failed_probes or evidence.blocked_s > 1:
+        elif evidence.failed_probes and not evidence.directed:
             limit = min(0.7 * rate, max(measured, 0.3 * rate))
+        elif evidence.accepted < FEW:
+            limit = 0.7 * rate  # refused at once: there was no credit to use up
         else:
-            limit = 0.7 * rate
+            # A climb that was held up on its way has measured more than its end betrays.
+            limit = max(limit_under(rate), min(measured, 0.7 * rate))
         track = cls(limit, now)
+        if evidence.blocked_s <= SHORT_BLOCK_S:
+            if evidence.punishing:
+                track.period = max(FIRST_PERIOD, int(WARY_S * limit))
+                track._punished_s = evidence.blocked_s
+            else:
+                track._width = FIRST_WIDTH
         track._remember(evidence, measured)
         return track
 
     def close(self, evidence: Evidence, now: float) -> None:
         """A later block: the limiter was exhausted at both ends of the span, so accepted / time is the limit."""
-        was, span_s = self.limit, evidence.span_s
+        was, span_s, self._width = self.limit, evidence.span_s, WIDTH
         if span_s < 10 * self._gap_s:
             # Short span: the time before our first request was partly unused.
             span_s = max(span_s - self._gap_s / 2, span_s / 2)
@@ -159,7 +182,7 @@ class Track:
         if now < self._quiet_until:
             return rate
         if self.pages <= self.period:
-            return self.limit * (1 - MARGIN + 2 * MARGIN * self.pages / self.period)
+            return self.limit * (1 - MARGIN + self._width * self.pages / self.period)
         if now - self._cycle_at <= 3:
             return rate
         if self.pages - self._step_pages >= 10 and now - self._step_at >= self._step_s():
@@ -171,6 +194,8 @@ class Track:
 
     def _step_s(self) -> float:
         """Long blocks mean a long window: it shows that a step was too far only when it is used up, so go slowly."""
+        if self._punished_s:
+            return PUNISHED_STEPS * self._punished_s
         return max(SHORTEST_STEP_S, STEP_SHARE * min(self._blocks_s)) if len(self._blocks_s) == 2 else SHORTEST_STEP_S
 
     def expected_block_s(self, now: float) -> float:
@@ -251,15 +276,18 @@ class Track:
     def _penalty(self, evidence: Evidence, measured: float, narrow: bool, now: float) -> float | None:
         """A long block after a rate that was fine is a punishment, not a measure of the limit."""
         blocked_s = evidence.blocked_s
-        if blocked_s < LONG_BLOCK_S:
+        again = evidence.directed and bool(self._blocks_s) and abs(blocked_s - self._blocks_s[-1]) <= SAME_LENGTH_S
+        # The second of one length within the quiet time was no punishment: that rate could not have been too much.
+        if blocked_s < LONG_BLOCK_S and not (again and evidence.punishing and now >= self._quiet_until):
             return None
         flowing_s = evidence.span_s - blocked_s - (self._gap_s if self._gap_s >= LONG_BLOCK_S else 0.0)
         limit = None
         outside = evidence.accepted / flowing_s if flowing_s > 0 else math.inf
-        if evidence.directed and self._blocks_s and abs(blocked_s - self._blocks_s[-1]) <= SAME_LENGTH_S:
+        if again:
             # The rest of a window varies, a punishment does not: how long it lasts says nothing about the limit.
             flowed = min(max(outside, 0.35 * evidence.rate), evidence.rate)  # few accepted measure nothing
-            limit = 0.85 * (flowed if narrow else 0.8 * evidence.rate)
+            # The longer it lasts, the less a second one is worth the risk.
+            limit = max(0.85, 1 - 0.025 * blocked_s) * (flowed if narrow else 0.8 * evidence.rate)
         elif 0.5 * self.limit <= outside <= 1.15 * self.limit and measured < 0.65 * outside:
             limit = 0.85 * min(self.limit, outside)
         elif self._long_rate is not None and measured < 0.5 * evidence.rate:
