@@ -17,7 +17,7 @@ from typing import Any
 from amble.assemble import make_plan
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
-from amble.core.frontier.changes import Changes, Ready
+from amble.core.frontier.changes import Changes, Listing, Ready
 from amble.core.frontier.explore import ExploringFrontier
 from amble.core.frontier.visit import Kind
 from amble.core.pacing.learned import learn, worth_keeping
@@ -138,7 +138,7 @@ async def explain(
         resolver=resolver,
         clock=clock,
     )
-    explorer = _Explorer(store, found, settings, clock, fetcher)
+    explorer = Explorer(store, found, settings, clock, fetcher)
     try:
         await explorer.explore(patience_s)
     finally:
@@ -147,7 +147,7 @@ async def explain(
     return await explorer.explain(table)
 
 
-class _Explorer:
+class Explorer:
     """One look around."""
 
     def __init__(
@@ -159,6 +159,7 @@ class _Explorer:
         self.clock = clock
         self.urls: dict[str, list[str]] = {}  # by domain
         self.sitemaps: Counter[str] = Counter()  # requests, by domain
+        self.listings: list[Listing] = []  # what each sitemap says
         self.requests = 0
         self._known: dict[str, DomainRow] = {}
         self.late = False
@@ -183,7 +184,7 @@ class _Explorer:
         frontier.registry.load((row for row in learned if row is not None), now, utc)
         ages = ((row, (utc - row.fetched_at).total_seconds()) for row in robots if row.fetched_at)
         frontier.book.load(ages, now)
-        self._on_changes(self.plan.start(self.seeds, now, utc), None, None, utc)
+        self._on_changes(self.begin(now, utc), None, None, utc)
         running = asyncio.create_task(self.crawl.run())
         try:
             await asyncio.wait({running}, timeout=patience_s)
@@ -194,7 +195,13 @@ class _Explorer:
                 await asyncio.wait({running})
         running.result()  # what was our own fault is raised
 
+    def begin(self, now: float, utc: datetime) -> Changes:
+        """Where the look around starts."""
+        return self.plan.start(self.seeds, now, utc)
+
     def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
+        if changes.listing is not None:
+            self.listings.append(changes.listing)
         for visit in changes.accepted:
             self.urls.setdefault(domain_of(visit.url), []).append(visit.url)
         if ready is not None and result is not None:

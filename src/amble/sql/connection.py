@@ -6,19 +6,21 @@ looked at more closely; a quick look for our words decides that.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from amble.errors import StatementError
 from amble.jobs.runner import RunningJob
-from amble.sql import options
+from amble.sql import options, sources
 from amble.sql.caller import Caller
 from amble.sql.crawling import Place, run_control, run_crawl
+from amble.sql.merge import run_merge
 from amble.sql.parse import parse
 from amble.sql.result import DONE, Table
 from amble.sql.session import BAR, Session
@@ -38,8 +40,11 @@ def open_connection(path: Any, duckdb_options: dict[str, Any], ways: dict[str, A
     duck = duckdb.connect(path, **duckdb_options)
     functions.prepare(duck)
     name = str(path)
-    home = object() if name in ("", ":memory:") else name
-    return Connection(duck, Session.over(duck, home, ways or {}))
+    if name in ("", ":memory:"):  # nobody else can reach it
+        return Connection(duck, Session.over(duck, object(), duck.cursor, ways or {}))
+    if ":" not in name:
+        name = os.path.abspath(name)  # the folder we are in may be another by then
+    return Connection(duck, Session.over(duck, name, partial(duckdb.connect, name, **duckdb_options), ways or {}))
 
 
 class Connection:
@@ -89,7 +94,7 @@ class Connection:
         *before, last = statements
         self._run_all(before, caller)
         if isinstance(last, Plain):
-            return caller.call(self._duck.sql, last.sql, **named)
+            return caller.call(self._duck.sql, self._rewritten(last, caller), **named)
         parameters = named.pop("params", None)
         text, values = self._run(last, parameters, caller).query()
         return self._duck.sql(text, params=values, **named) if values else self._duck.sql(text, **named)
@@ -104,22 +109,31 @@ class Connection:
             return None
         text = query.lower()
         sets = "set" in text and _SET.search(text) is not None and any(name in text for name in _NAMES)
-        if not sets and "crawl" not in text:
+        calls = sources.mentions(text)
+        if not sets and not calls and "crawl" not in text:
             return None
         statements = parse(query, self._session.names(self._duck) if sets else ())
+        if calls:
+            return [piece for statement in statements for piece in _pieces(statement)]
         return None if len(statements) == 1 and isinstance(statements[0], Plain) else statements
+
+    def _rewritten(self, statement: Plain, caller: Caller) -> str:
+        """The statement, with what its table functions give in their place."""
+        if not sources.mentions(statement.sql):
+            return statement.sql
+        return sources.rewrite(Place(self._duck, self._session, caller, self._watch), statement.sql).sql
 
     def _run_all(self, statements: Iterable[Statement], caller: Caller) -> None:
         for statement in statements:
             if isinstance(statement, Plain):
-                caller.call(self._duck.execute, statement.sql)
+                caller.call(self._duck.execute, self._rewritten(statement, caller))
                 self._duck.complete()  # or the rows that nobody will fetch keep the connection busy
             else:
                 self._run(statement, None, caller)
 
     def _answer(self, statement: Statement, parameters: Any, caller: Caller) -> None:
         if isinstance(statement, Plain):
-            caller.call(self._duck.execute, statement.sql, parameters)
+            caller.call(self._duck.execute, self._rewritten(statement, caller), parameters)
         else:
             text, values = self._run(statement, parameters, caller).query()
             self._duck.execute(text, values or None)
@@ -135,8 +149,10 @@ class Connection:
             case SetSetting() | ResetSetting():
                 self._session.change(self._duck, statement)
                 return DONE
-            case Merge() | Plain():
-                raise StatementError("CRAWLING MERGE cannot be run here", hint="CRAWL into a table, then MERGE INTO")
+            case Merge():
+                return run_merge(place, statement, values)
+            case Plain():
+                raise AssertionError(statement)
 
     def _watch(self, running: RunningJob | None) -> None:
         """A job begins, or is over. One that was interrupted ends as any statement does that was."""
@@ -187,6 +203,12 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<amble.Connection over {self._duck!r}>"
+
+
+def _pieces(statement: Statement) -> list[Statement]:
+    if not isinstance(statement, Plain):
+        return [statement]
+    return [Plain(piece) for piece in sources.pieces(statement.sql)]
 
 
 class _Chained:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from duckdb import DuckDBPyConnection
 
+from amble.sql.session import Session
 from amble.store.database import Database
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.writer import WriterLimits
@@ -23,6 +24,7 @@ Key = tuple[object, str]
 
 @dataclass(slots=True)
 class _Shared:
+    base: DuckDBPyConnection  # closing a connection closes its cursors, so this is nobody's cursor but the store's
     store: DuckDBStore
     users: int = 0
 
@@ -33,23 +35,14 @@ _shared: dict[Key, _Shared] = {}
 
 @contextmanager
 def open_store(
-    connection: DuckDBPyConnection, name: str, home: object, limits: WriterLimits | None = None
+    connection: DuckDBPyConnection, name: str, session: Session, limits: WriterLimits | None = None
 ) -> Iterator[DuckDBStore]:
-    """The store in a database of this connection's instance. `home` tells one instance without a file from another.
-
-    Whoever is first says in what portions rows are written."""
-    database = Database.over(connection, name)
-    key = _key(database.path, home, name)
+    """The store in a database of this connection's instance. Whoever is first says in what portions rows are written."""
+    key = _key(connection, name, session)
     with _lock:
         shared = _shared.get(key)
         if shared is None:
-            try:
-                shared = _shared[key] = _Shared(DuckDBStore(database, limits=limits))
-            except BaseException:
-                database.close()
-                raise
-        else:
-            database.close()
+            shared = _shared[key] = _open(name, session, limits)
         shared.users += 1
     try:
         yield shared.store
@@ -59,16 +52,24 @@ def open_store(
             if shared.users == 0:
                 del _shared[key]
                 shared.store.close()
+                shared.base.close()
 
 
-def in_use(connection: DuckDBPyConnection, name: str, home: object) -> bool:
+def in_use(connection: DuckDBPyConnection, name: str, session: Session) -> bool:
     """Whether a crawl into this database is under way."""
-    database = Database.over(connection, name)
-    path = database.path
-    database.close()
     with _lock:
-        return _key(path, home, name) in _shared
+        return _key(connection, name, session) in _shared
 
 
-def _key(path: Path | None, home: object, name: str) -> Key:
-    return (path.absolute(), "") if path is not None else (home, name)
+def _open(name: str, session: Session, limits: WriterLimits | None) -> _Shared:
+    base = session.base()
+    try:
+        return _Shared(base, DuckDBStore(Database.over(base, name), limits=limits))
+    except BaseException:
+        base.close()
+        raise
+
+
+def _key(connection: DuckDBPyConnection, name: str, session: Session) -> Key:
+    row = connection.execute("SELECT path FROM duckdb_databases() WHERE database_name = $1", [name]).fetchall()[0]
+    return (Path(row[0]).absolute(), "") if row[0] else (session.home, name)

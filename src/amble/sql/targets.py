@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.errors import StoreError
 from amble.sql.statements import TablePath
 from amble.store import tables
-from amble.store.database import Database
+from amble.store.database import Database, quote
 from amble.store.names import TableName
 
 
@@ -98,3 +99,19 @@ def _attached(connection: DuckDBPyConnection, database: str) -> str:
             f"the database {name} is read-only", hint="open it without read_only, or crawl into another database"
         )
     return str(name)
+
+
+def path_sql(path: TablePath) -> str:
+    """A table as SQL, as it was named."""
+    return ".".join(quote(part) for part in path)
+
+
+def check_mergeable(connection: DuckDBPyConnection, path: TablePath) -> None:
+    """A table that does not exist is told before anything is fetched."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT 1 FROM {path_sql(path)} LIMIT 0").fetchall()
+    except duckdb.Error as refused:
+        raise StoreError(
+            f"nothing can be merged into {'.'.join(path)}: {str(refused).splitlines()[0]}", hint="CREATE TABLE it first"
+        ) from None

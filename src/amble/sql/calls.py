@@ -1,0 +1,208 @@
+"""Where a query calls a table function of ours, with what arguments, and how many rows it can use at most.
+
+Found by DuckDB's lexer: a name in a string, in a comment, in quotes or in a select list is no call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amble.errors import StatementError
+from amble.sql.reader import Reader
+from amble.sql.statements import Option, Parameter
+from amble.sql.tokens import Kind, Token, fault, tokens_of
+
+NAMES = ("crawl", "sitemap", "read_html", "links")
+LIVE = ("frontier", "domains")  # tables of the schema amble whose rows a running job knows better than the disk
+
+_CLAUSES = frozenset(
+    {"SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "ON", "USING",
+     "VALUES", "SET", "RETURNING", "JOIN", "WHEN", "THEN"}
+)  # fmt: skip
+# What may stand behind a table without being its alias.
+_GOES_ON = _CLAUSES | frozenset(
+    {"ANTI", "ASOF", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "LEFT", "NATURAL", "OUTER", "PIVOT", "POSITIONAL",
+     "RIGHT", "SAMPLE", "SEMI", "TABLESAMPLE", "UNION", "UNPIVOT", "FETCH"}
+)  # fmt: skip
+# Words that make the rows of a query others than the first rows of its table.
+_RESHAPES = frozenset(
+    {"WHERE", "GROUP", "HAVING", "ORDER", "QUALIFY", "DISTINCT", "JOIN", "UNION", "EXCEPT", "INTERSECT", "WITH",
+     "SAMPLE", "TABLESAMPLE", "PIVOT", "UNPIVOT", "OVER", "FILTER", "UNNEST", "FROM"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name(argument, ..., option := value, ...)` in a FROM."""
+
+    name: str
+    arguments: tuple[str, ...]  # as written
+    options: tuple[Option, ...]
+    at: int  # from here ...
+    end: int  # ... to here in the query
+    has_alias: bool
+    rows_max: int | None = None  # the query uses no more of it
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """`amble.frontier` or `amble.domains` in a FROM."""
+
+    name: str
+    at: int
+    end: int
+    has_alias: bool
+
+
+def pieces_of(script: str) -> list[str]:
+    """A script of ordinary SQL, statement by statement."""
+    pieces, begin = [], 0
+    for token in tokens_of(script):
+        if token.is_symbol(";"):
+            pieces.append(script[begin : token.end])
+            begin = token.end
+    pieces.append(script[begin:])
+    return [piece for piece in pieces if any(token.kind is not Kind.COMMENT for token in tokens_of(piece))] or [script]
+
+
+def find(query: str) -> list[Call | LiveTable]:
+    """The calls and live tables of one statement, in their order."""
+    tokens = [token for token in tokens_of(query) if token.kind is not Kind.COMMENT]
+    found: list[Call | LiveTable] = []
+    for i, token in enumerate(tokens):
+        if token.word is None or not _in_from(tokens, i):
+            continue
+        name = token.text.lower()
+        if name in NAMES and i + 1 < len(tokens) and tokens[i + 1].is_symbol("("):
+            found.append(_call(query, tokens, i, name))
+        elif name == "amble" and (live := _live(tokens, i)) is not None:
+            found.append(live)
+    if found and (tokens[0].word in ("EXPLAIN", "PREPARE") or _makes_view(tokens)):
+        call = next((each for each in found if isinstance(each, Call)), None)
+        if call is not None:
+            raise fault(
+                query, call.at, f"{_first(tokens)} runs nothing, and {call.name}() would",
+                hint="EXPLAIN CRAWL tells what a crawl would do; CREATE TABLE ... AS keeps what it gives",
+            )  # fmt: skip
+        return []  # a view over a live table stays what it says
+    return found
+
+
+def _first(tokens: list[Token]) -> str:
+    return "CREATE VIEW" if _makes_view(tokens) else tokens[0].word or ""
+
+
+def _makes_view(tokens: list[Token]) -> bool:
+    words = [token.word for token in tokens[:6]]
+    return words[0] == "CREATE" and any(word in ("VIEW", "MACRO") for word in words)
+
+
+def _in_from(tokens: list[Token], i: int) -> bool:
+    """Whether a table is expected here: behind FROM or JOIN, or behind a comma between tables."""
+    if i == 0:
+        return False
+    before = tokens[i - 1]
+    if before.word in ("FROM", "JOIN"):
+        return True
+    if before.word == "LATERAL":
+        return i > 1 and (tokens[i - 2].word in ("FROM", "JOIN") or tokens[i - 2].is_symbol(","))
+    if not before.is_symbol(","):
+        return False
+    depth = 0
+    for token in reversed(tokens[: i - 1]):
+        if token.kind is Kind.SYMBOL and token.text in ")]}":
+            depth += 1
+        elif token.kind is Kind.SYMBOL and token.text in "([{":
+            depth -= 1
+            if depth < 0:
+                return False
+        elif depth == 0 and token.word in _CLAUSES:
+            return token.word in ("FROM", "JOIN")
+    return False
+
+
+def _call(query: str, tokens: list[Token], i: int, name: str) -> Call:
+    reader = Reader(query, tokens[i + 1 :])
+    before = reader.size
+    is_empty = reader.sees_symbol(")", 1)
+    items = [] if is_empty else reader.group_items()
+    if is_empty:
+        reader.group()
+    end = i + 1 + before - reader.size
+    arguments: list[str] = []
+    options: list[Option] = []
+    for item in items:
+        option = _option(item)
+        if option is not None:
+            options.append(option)
+        elif options:
+            raise item.fault(
+                "a value without a name behind one with a name", hint=f"{name}('https://...', option := value)"
+            )
+        else:
+            arguments.append(item.rest_sql(parameters=False))
+    last = tokens[end - 1]
+    return Call(
+        name, tuple(arguments), tuple(options), tokens[i].at, last.end, _has_alias(tokens, end),
+        _rows_max(tokens, i, end),
+    )  # fmt: skip
+
+
+def _option(item: Reader) -> Option | None:
+    """`name := value`, also with `=>` or `=`."""
+    width = _sign_width(item) if item.size > 1 and item.at(0).kind is Kind.WORD else 0
+    if not width:
+        return None
+    at, name = item.at(0).at, item.name_at(0).lower()
+    rest = item.part(1 + width, item.size)
+    if rest.at_end():
+        raise rest.expected(f"a value for {name}")
+    value = rest.value()
+    if not rest.at_end() or isinstance(value, Parameter):
+        raise item.fault(f"the value of {name} is a literal", hint=f"write {name} := 10, or a string in single quotes")
+    return Option(name, value, at)
+
+
+def _sign_width(item: Reader) -> int:
+    """How many tokens the sign behind a name takes: the lexer may cut `:=` and `=>` in two. None: 0."""
+    sign, after = item.at(1).text, item.at(2).text if item.size > 2 else ""
+    if sign in (":=", "=>"):
+        return 1
+    if sign + after in (":=", "=>"):
+        return 2
+    return int(sign == "=")
+
+
+def _has_alias(tokens: list[Token], after: int) -> bool:
+    if after >= len(tokens) or tokens[after].kind is not Kind.WORD:
+        return False
+    return tokens[after].word is None or tokens[after].word not in _GOES_ON
+
+
+def _rows_max(tokens: list[Token], begin: int, end: int) -> int | None:
+    """What LIMIT leaves of it, where it is all there is in the query: nothing else may want to see the other rows."""
+    before, after = tokens[: begin - 1], [token for token in tokens[end:] if not token.is_symbol(";")]
+    if any(token.word in _RESHAPES or token.is_symbol("(") for token in before):
+        return None
+    if _has_alias(tokens, end):
+        after = after[2 if after[0].word == "AS" else 1 :]
+    words = [token.word or "" for token in after[::2]]
+    numbers = [token.text for token in after[1::2]]
+    if words not in (["LIMIT"], ["LIMIT", "OFFSET"]) or len(numbers) != len(words):
+        return None
+    return sum(map(int, numbers)) if all(number.isdigit() for number in numbers) else None
+
+
+def _live(tokens: list[Token], i: int) -> LiveTable | None:
+    if i + 2 >= len(tokens) or not tokens[i + 1].is_dot:
+        return None
+    name = tokens[i + 2].text.strip('"').lower()
+    if name not in LIVE or (i + 3 < len(tokens) and (tokens[i + 3].is_dot or tokens[i + 3].is_symbol("("))):
+        return None
+    return LiveTable(name, tokens[i].at, tokens[i + 2].end, _has_alias(tokens, i + 3))
+
+
+def refuse_arguments(call: Call, least: int, most: int, shape: str) -> None:
+    """So many arguments and no others."""
+    if not least <= len(call.arguments) <= most:
+        raise StatementError(f"{call.name} takes other arguments", hint=shape)

@@ -1,0 +1,206 @@
+"""Table functions and live tables in ordinary queries: what they give is put into a temporary table, and the query
+reads that instead.
+
+    FROM crawl('https://example.com/', option := value, ...)     pages, as CRAWL stores them
+    FROM sitemap('https://example.com/')                         what the sitemaps of a site list
+    FROM read_html('https://example.com/table', 'table.prices')  a table or a list of a page as rows
+    FROM links('pages')                                          links, with what became of their targets
+    FROM amble.frontier, amble.domains                           what running jobs are about to do
+
+Whatever is fetched goes through robots.txt, pace and guard like every crawl. A query that ends in LIMIT n and takes the
+rows as they come has no more than n pages fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from amble.core.page.grid import read_grid
+from amble.errors import StatementError
+from amble.sql.calls import NAMES, Call, LiveTable, find, pieces_of, refuse_arguments
+from amble.sql.crawling import Place
+from amble.sql.live import domains_now, domains_sql, frontier_now
+from amble.sql.result import Table
+from amble.sql.sitemaps import ENTRIES, entries_of
+from amble.sql.staging import staged
+from amble.sql.statements import Crawl, Option
+from amble.sql.stores import store_in_use
+from amble.store.database import quote, quote_text
+
+_MENTIONS = re.compile(
+    r"\b(?:crawl|sitemap|read_html|links)\s*\(|\bamble\s*\.\s*\"?(?:frontier|domains)\b", re.IGNORECASE
+)
+
+_PREFIX = "amble_call_"
+_KEPT_MAX = 32  # temporary tables of earlier queries: a relation may still read them
+_numbers = count(1)
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """A query that DuckDB can run, and which crawled tables it reads."""
+
+    sql: str
+    crawled: list[str] = field(default_factory=list)
+
+
+def mentions(sql: str) -> bool:
+    """A quick look: whether a text may hold anything of this."""
+    return _MENTIONS.search(sql) is not None
+
+
+def pieces(sql: str) -> list[str]:
+    """Statement by statement, because what a later one crawls may depend on what an earlier one does."""
+    return pieces_of(sql) if mentions(sql) else [sql]
+
+
+def rewrite(place: Place, sql: str, *, limit: int | None = None) -> Rewritten:
+    """Run what the query calls, and let it read that. One statement at a time."""
+    rewritten = Rewritten(sql)
+    own = _own_functions(place.connection) if (found := find(sql)) else frozenset()
+    for item in reversed([item for item in found if not (isinstance(item, Call) and item.name in own)]):
+        text = _call(place, item, limit, rewritten) if isinstance(item, Call) else _live(place, item)
+        alias = "" if item.has_alias else f" AS {item.name}"
+        rewritten.sql = f"{rewritten.sql[: item.at]}{text}{alias}{rewritten.sql[item.end :]}"
+    return rewritten
+
+
+def _own_functions(connection: DuckDBPyConnection) -> frozenset[str]:
+    """Names that somebody has given to table functions of their own: theirs come first."""
+    with connection.cursor() as cursor:
+        rows = cursor.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN ('table', 'table_macro') "
+            "AND schema_name <> 'amble' AND function_name IN (SELECT unnest($1::VARCHAR[]))",
+            [list(NAMES)],
+        ).fetchall()
+    return frozenset(name for (name,) in rows)
+
+
+# --- functions -----------------------------------------------------------------------------------------------------
+
+
+def _call(place: Place, call: Call, limit: int | None, rewritten: Rewritten) -> str:
+    if call.name == "links":
+        return _links(place.connection, call)
+    if call.name == "sitemap":
+        return _sitemap(place, call)
+    if call.name == "read_html":
+        return _read_html(place, call)
+    refuse_arguments(call, 1, 1, "crawl('https://example.com/', max_crawl_pages := 10), or a list of URLs")
+    most = min((number for number in (limit, call.rows_max) if number is not None), default=None)
+    crawl = Crawl(_select(place.connection, call), options=call.options)
+    with staged(place, crawl, {}, most, "crawl()") as got:
+        name = _keep(place.connection, f"SELECT * FROM {got.table}")
+        if got.interrupted is not None:
+            raise got.interrupted
+    rewritten.crawled.append(name)
+    return name
+
+
+def _select(connection: DuckDBPyConnection, call: Call) -> str:
+    """The seeds that an argument means: a text, or a list of them."""
+    expression = call.arguments[0]
+    try:
+        with connection.cursor() as cursor:
+            kind = cursor.execute(f"DESCRIBE SELECT ({expression}\n)").fetchall()[0][1]
+    except duckdb.Error as refused:
+        said = next((line for line in str(refused).splitlines() if line.strip()), "")
+        raise StatementError(
+            f"the argument of {call.name} cannot be read: {said}",
+            hint=f"it is a text or a list, and knows no other table: {call.name}((SELECT list(url) FROM seeds))",
+        ) from None
+    return f"SELECT unnest(({expression}\n))" if kind.endswith("]") else f"SELECT ({expression}\n)"
+
+
+def _text(connection: DuckDBPyConnection, call: Call, place: int) -> str:
+    """An argument that is one text."""
+    with connection.cursor() as cursor:
+        value = cursor.execute(f"SELECT ({call.arguments[place]}\n)").fetchall()[0][0]
+    if not isinstance(value, str):
+        raise StatementError(f"{call.name} takes a text, not {value!r}", hint="put it in single quotes")
+    return value
+
+
+def _read_html(place: Place, call: Call) -> str:
+    refuse_arguments(call, 1, 2, "read_html('https://example.com/page', 'table')")
+    url = _text(place.connection, call, 0)
+    selector = _text(place.connection, call, 1) if len(call.arguments) == 2 else "table"
+    given = {option.name for option in call.options}
+    alone = [Option(name, False, 0) for name in ("follow_links", "discover") if name not in given]
+    crawl = Crawl(f"SELECT {quote_text(url)}", options=(*call.options, *alone))
+    with staged(place, crawl, {}, 1, "read_html()") as got:
+        if got.interrupted is not None:
+            raise got.interrupted
+        rows = place.connection.execute(f"SELECT body, error, http_status FROM {got.table}").fetchall()
+    body, error, status = rows[0] if rows else (None, "it is no seed", None)
+    if error is not None or body is None:
+        raise StatementError(
+            f"{url} could not be read: {error or f'status {status}, no text'}", hint="see amble.requests"
+        )
+    grid = read_grid(body, selector)
+    if grid is None or not grid.columns:
+        raise StatementError(f"{selector!r} finds no table or list at {url}", hint="name another selector")
+    return _keep_rows(place.connection, Table([(name, "VARCHAR") for name in grid.columns], grid.rows))
+
+
+def _sitemap(place: Place, call: Call) -> str:
+    refuse_arguments(call, 1, 1, "sitemap('https://example.com/'), or the URL of a sitemap, or a list of either")
+    return _keep_rows(
+        place.connection, Table(ENTRIES, entries_of(place, _select(place.connection, call), call.options))
+    )
+
+
+def _links(connection: DuckDBPyConnection, call: Call) -> str:
+    refuse_arguments(call, 0, 1, "links('pages')")
+    if call.options:
+        raise StatementError("links() has no options", hint="links('pages')")
+    table = _text(connection, call, 0) if call.arguments else "pages"
+    return f"amble.page_links({quote_text(table)})"
+
+
+# --- live tables ---------------------------------------------------------------------------------------------------
+
+
+def _live(place: Place, item: LiveTable) -> str:
+    with place.connection.cursor() as cursor:
+        database = cursor.execute("SELECT current_database()").fetchall()[0][0]
+    store = store_in_use(place.connection, database, place.session.home)
+    if item.name == "frontier":
+        return _keep_rows(place.connection, frontier_now(store))
+    return domains_sql(_keep_rows(place.connection, domains_now(store)))
+
+
+# --- temporary tables ----------------------------------------------------------------------------------------------
+
+
+def _keep(connection: DuckDBPyConnection, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> str:
+    _forget_old(connection)
+    name = f"temp.main.{quote(f'{_PREFIX}{next(_numbers):09}')}"
+    connection.execute(f"CREATE TEMP TABLE {name} AS {query}", values)
+    return name
+
+
+def _keep_rows(connection: DuckDBPyConnection, table: Table) -> str:
+    query, _ = Table(table.columns).query()
+    name = _keep(connection, query)
+    if table.rows:
+        columns = [list(column) for column in zip(*table.rows, strict=True)]
+        lists = ", ".join(f"unnest(${n}::{kind}[])" for n, (_, kind) in enumerate(table.columns, 1))
+        connection.execute(f"INSERT INTO {name} SELECT {lists}", columns)
+    return name
+
+
+def _forget_old(connection: DuckDBPyConnection) -> None:
+    rows = connection.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, $1) ORDER BY 1 DESC",
+        [_PREFIX],
+    ).fetchall()
+    for (name,) in rows[_KEPT_MAX - 1 :]:
+        connection.execute(f"DROP TABLE IF EXISTS temp.main.{quote(name)}")

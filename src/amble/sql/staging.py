@@ -1,0 +1,84 @@
+"""A crawl whose pages are wanted by one statement only: a job like any other, into a table that goes when it is over.
+
+It lies in the database of the connection, because a job writes from a connection of its own; what is learned of domains
+on the way, robots.txt files and receipts stay as after any crawl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from amble.jobs import JobResult
+from amble.jobs.runner import start
+from amble.sql import options
+from amble.sql.crawling import Place, limits_of, refuse_transaction, settings_here, wait
+from amble.sql.seeds import read_seeds
+from amble.sql.statements import Crawl
+from amble.sql.stores import open_store
+from amble.sql.targets import current_database
+from amble.store import tables
+from amble.store.clauses import Clauses
+from amble.store.database import quote
+from amble.store.names import TableName
+from amble.store.seam import JobChange, JobStatus
+
+SCHEMA = "amble_staging"
+
+
+@dataclass(slots=True)
+class Staged:
+    """What a crawl got. `interrupted`: somebody stopped it, and is to be told when this has been used."""
+
+    table: str  # as SQL
+    result: JobResult | None = None  # None: there were no seeds
+    nulls: int = 0
+    interrupted: BaseException | None = None
+
+
+@contextmanager
+def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | None, what: str) -> Iterator[Staged]:
+    """Crawl, and give the table while the block lasts."""
+    refuse_transaction(place.connection, what)
+    settings = settings_here(place, crawl, values, limit)
+    database = current_database(place.connection)
+    clauses = Clauses.of(place.connection, crawl.where_sql, [(each.expr_sql, each.name) for each in crawl.extract])
+    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
+    name = TableName.of(SCHEMA, f"pages_{uuid4().hex}")
+    got = Staged(f"{quote(database)}.{name}", nulls=seeds.nulls)
+    with open_store(place.connection, database, place.session.home, limits_of(settings)) as store:
+        try:
+            with store.database.reading() as connection:
+                tables.create(connection, name)
+            if seeds.urls:
+                job = start(store, list(seeds.urls), settings, str(name), clauses=clauses, **place.session.ways)
+                got.result = job.result
+                try:
+                    got.result = wait(place, job)
+                except (KeyboardInterrupt, duckdb.InterruptException) as pressed:
+                    got.interrupted = pressed
+                    # It cannot be taken up: the statement that wanted its pages will be gone.
+                    change = JobChange(job.job_id, JobStatus.CANCELLED, job.job.clock.utc())
+                    store.set_job_state(change).result()
+            yield got
+        finally:
+            with store.database.reading() as connection:
+                _drop(connection, name)
+
+
+def _drop(connection: DuckDBPyConnection, name: TableName) -> None:
+    connection.execute(f"DROP TABLE IF EXISTS {name}")
+    with suppress(duckdb.Error):  # others have theirs there
+        connection.execute(f"DROP SCHEMA IF EXISTS {quote(SCHEMA)}")
+
+
+def limit_of(crawl: Crawl, outer: int | None, values: Mapping[str, Any]) -> int | None:
+    """The smaller of two limits."""
+    own = options.whole(crawl.limit, values, "LIMIT")
+    return min((number for number in (own, outer) if number is not None), default=None)

@@ -1,0 +1,269 @@
+"""Table functions and live tables in queries: found by the lexer, fetched like every crawl, gone from the text."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import duckdb
+import pytest
+
+from amble.errors import StatementError
+from amble.sql.calls import Call, find, pieces_of
+from amble.sql.connection import Connection
+from amble.testing.farm import Pages, Robots, Site, Sitemap
+from amble.testing.farm.exchange import html
+from tests.sql.web import Paths, paths_asked, web
+
+QUICK = "pacing := 'fixed', fixed_delay := 0"
+SMALL = Pages(5, size_bytes=2_000)
+
+
+# --- where they stand ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT * FROM crawl('a')", [("crawl", ("'a'",), False, None)]),
+        ("SELECT * FROM crawl('a') LIMIT 3", [("crawl", ("'a'",), False, 3)]),
+        ("SELECT url FROM crawl('é') AS c LIMIT 3 OFFSET 2;", [("crawl", ("'é'",), True, 5)]),
+        ("SELECT * FROM crawl('a') WHERE x LIMIT 3", [("crawl", ("'a'",), False, None)]),
+        ("SELECT count(*) FROM crawl('a') LIMIT 3", [("crawl", ("'a'",), False, None)]),
+        ("SELECT * FROM crawl('a') ORDER BY url LIMIT 3", [("crawl", ("'a'",), False, None)]),
+        ("SELECT DISTINCT url FROM crawl('a') LIMIT 3", [("crawl", ("'a'",), False, None)]),
+        ("SELECT * FROM crawl('a') LIMIT 3 + 1", [("crawl", ("'a'",), False, None)]),
+        ("SELECT * FROM crawl('a') LIMIT 10%", [("crawl", ("'a'",), False, None)]),
+        (
+            "FROM crawl(['a', 'b']) c JOIN sitemap('b') ON true",
+            [("crawl", ("['a', 'b']",), True, None), ("sitemap", ("'b'",), False, None)],
+        ),
+        ("SELECT a, links(x) FROM t, links('pages') l", [("links", ("'pages'",), True, None)]),
+        ("SELECT * FROM t WHERE u IN (SELECT url FROM crawl('a'))", [("crawl", ("'a'",), False, None)]),
+        ("CREATE TABLE t AS FROM crawl('a')", [("crawl", ("'a'",), False, None)]),
+        ("SELECT crawl('a')", []),
+        ("SELECT 'FROM crawl(1)', $$ FROM crawl(2) $$ -- FROM crawl(3)\n/* FROM crawl(4) */", []),
+        ('FROM "crawl"(1)', []),
+        ("SELECT crawl FROM t", []),
+    ],
+)
+def test_calls_are_found_where_tables_stand(query: str, found: list[Any]) -> None:
+    calls = [call for call in find(query) if isinstance(call, Call)]
+    assert [(call.name, call.arguments, call.has_alias, call.rows_max) for call in calls] == found
+
+
+def test_options_are_written_in_three_ways() -> None:
+    (call,) = find("FROM crawl('a', follow_links := true, user_agent => 'x', max_crawl_pages = 5)")
+    assert isinstance(call, Call)
+    assert {option.name: option.value for option in call.options} == {
+        "follow_links": True, "user_agent": "x", "max_crawl_pages": 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "EXPLAIN SELECT * FROM crawl('a')",
+        "CREATE VIEW v AS FROM crawl('a')",
+        "CREATE OR REPLACE TEMP VIEW v AS FROM crawl('a')",
+        "FROM crawl(?)",
+        "FROM crawl('a', max_crawl_pages := $1)",
+        "FROM crawl('a', max_crawl_pages := 1 + 1)",
+        "FROM crawl('a', max_crawl_pages := )",
+        "FROM crawl(max_crawl_pages := 1, 'a')",
+        "FROM crawl('a'",
+    ],
+)
+def test_what_cannot_be_run_is_refused_where_it_stands(query: str) -> None:
+    with pytest.raises(StatementError, match="line 1, column"):
+        find(query)
+
+
+def test_a_script_falls_apart_at_semicolons_outside_of_strings() -> None:
+    assert pieces_of("SELECT ';' ; -- ;\nSELECT 2; /* ; */ ") == ["SELECT ';' ;", " -- ;\nSELECT 2;"]
+
+
+# --- crawl ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_query_over_a_crawl() -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        url = farm.url("a.test")
+        rows = con.execute(
+            "SELECT count(*), count(title), bool_and(http_status = 200) "
+            f"FROM crawl('{url}', follow_links := true, {QUICK})"
+        ).fetchall()
+        assert rows == [(5, 5, True)]
+        assert sorted(paths_asked(farm)) == sorted(SMALL.paths())
+        assert con.execute("SELECT count(*) FROM duckdb_schemas() WHERE schema_name = 'amble_staging'").fetchall() == [
+            (0,)
+        ]
+        assert con.execute("SELECT status FROM amble.jobs").fetchall() == [("completed",)]
+
+
+def test_limit_stops_the_fetching() -> None:
+    with web(Site(name="a.test", pages=Pages(50, size_bytes=500))) as (farm, con):
+        query = f"SELECT url FROM crawl('{farm.url('a.test')}', follow_links := true, {QUICK}) LIMIT 3"
+        assert len(con.execute(query).fetchall()) == 3
+        assert len(paths_asked(farm)) == 3
+
+
+def test_seeds_come_from_lists_and_subqueries_and_earlier_statements() -> None:
+    with web(Site(name="a.test", pages=SMALL), Site(name="b.test", pages=SMALL)) as (farm, con):
+        a, b = farm.url("a.test"), farm.url("b.test")
+        only = f"follow_links := false, discover := false, {QUICK}"
+        assert con.sql(f"SELECT count(*) FROM crawl(['{a}', '{b}'], {only}) AS c").fetchall() == [(2,)]
+        script = f"""
+            CREATE TABLE seeds AS SELECT unnest(['{a}', '{b}', NULL]) AS u;
+            CREATE TABLE got AS FROM crawl((SELECT list(u) FROM seeds), {only});
+            SELECT count(*), count(DISTINCT crawl.domain) FROM got AS crawl"""
+        assert con.execute(script).fetchall() == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "FROM crawl('not a url at all', pacing := 'fixed')",
+        "FROM crawl('http://a.test/', no_such_option := 1)",
+        "FROM crawl()",
+        "FROM t, crawl(t.url)",
+        "FROM read_html(7)",
+        "FROM sitemap('http://a.test/', 'x')",
+        "FROM links('pages', a := 1)",
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_fetched(query: str) -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        con.execute("CREATE TABLE t AS SELECT 'http://a.test/' AS url")
+        with pytest.raises(ValueError, match="hint"):
+            con.execute(query)
+        assert farm.log() == []
+
+
+def test_a_crawl_in_a_transaction_is_refused_and_the_transaction_goes_on() -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        con.execute("BEGIN; CREATE TABLE t AS SELECT 1 AS x")
+        with pytest.raises(StatementError, match="transaction"):
+            con.execute(f"FROM crawl('{farm.url('a.test')}')")
+        con.execute("COMMIT")
+        assert con.execute("FROM t").fetchall() == [(1,)]
+
+
+def test_somebody_elses_function_of_that_name_comes_first() -> None:
+    with web() as (_, con):
+        con.execute("CREATE MACRO links(n) AS TABLE SELECT n AS x")
+        assert con.execute("FROM links(7)").fetchall() == [(7,)]
+
+
+def test_tables_of_earlier_queries_do_not_pile_up() -> None:
+    with web() as (_, con):
+        for _ in range(40):
+            con.execute("SELECT * FROM amble.frontier")
+        rows = con.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall()
+        assert rows[0][0] <= 32
+
+
+# --- the others ----------------------------------------------------------------------------------------------------
+
+
+def test_a_table_of_a_page_is_rows() -> None:
+    page = html("<table class=p><tr><th>Name<th>Price<tr><td>Mug<td>9<tr><td>Cup<td>7</table><ul><li>x</ul>")
+    with web(Site(name="a.test", features=(Paths({"/prices": page}),))) as (farm, con):
+        url = farm.url("a.test", "/prices")
+        rows = con.execute(f"SELECT Name, Price::INT + 1 FROM read_html('{url}', 'table.p', {QUICK})").fetchall()
+        assert rows == [("Mug", 10), ("Cup", 8)]
+        assert con.execute(f"SELECT text FROM read_html('{url}', 'ul', {QUICK})").fetchall() == [("x",)]
+        with pytest.raises(StatementError, match="finds no table"):
+            con.execute(f"FROM read_html('{url}', 'dl', {QUICK})")
+        with pytest.raises(StatementError, match="could not be read"):
+            con.execute(f"FROM read_html('{farm.url('a.test', '/nowhere')}', 'table', {QUICK})")
+
+
+def test_read_html_heeds_robots_txt() -> None:
+    site = Site(name="a.test", pages=SMALL, robots=Robots(disallow=("/",)))
+    with web(site) as (farm, con):
+        with pytest.raises(StatementError, match="could not be read"):
+            con.execute(f"FROM read_html('{farm.url('a.test')}', 'table')")
+        assert paths_asked(farm) == []
+
+
+@pytest.mark.parametrize("kind", ["urlset", "index"])
+def test_what_sitemaps_list(kind: Any) -> None:
+    site = Site(name="a.test", pages=SMALL, sitemap=Sitemap(kind=kind, per_file=2))
+    with web(site) as (farm, con):
+        url = farm.url("a.test")
+        rows = con.execute(f"SELECT url, lastmod FROM sitemap('{url}', {QUICK}) ORDER BY url").fetchall()
+        assert [row[0] for row in rows] == sorted(farm.url("a.test", path) for path in SMALL.paths())
+        assert all(row[1] is not None for row in rows)
+        assert paths_asked(farm) == []  # no page is asked for
+        own = farm.url("a.test", "/sitemap.xml" if kind == "urlset" else "/sitemap-1.xml")
+        count = con.execute(f"SELECT count(*) FROM sitemap('{own}', {QUICK})").fetchall()
+        assert count == [(5 if kind == "urlset" else 2,)]
+
+
+def test_links_with_what_became_of_their_targets() -> None:
+    pages = Paths({
+        "/": html('<a href="/a">A</a> <a href="/gone" rel="nofollow x">G</a> <a href="https://other.test/">O</a>'),
+        "/a": html("<title>a</title>"),
+    })  # fmt: skip
+    with web(Site(name="a.test", features=(pages,))) as (farm, con):
+        url = farm.url("a.test")
+        con.execute(
+            f"CRAWL (SELECT '{url}') INTO site WITH (follow_links = true, respect_nofollow = false, pacing = fixed, "
+            "fixed_delay = 0)"
+        )
+        rows = con.execute(
+            "SELECT to_url, anchor, nofollow, to_status, internal FROM links('site') ORDER BY anchor"
+        ).fetchall()
+        assert rows == [
+            (farm.url("a.test", "/a"), "A", False, 200, True),
+            (farm.url("a.test", "/gone"), "G", True, 404, True),
+            ("https://other.test/", "O", False, None, False),
+        ]
+        assert con.execute("SELECT count(*) FROM amble.page_links").fetchall() == [(3,)]
+
+
+# --- live tables ---------------------------------------------------------------------------------------------------
+
+
+def _run_until_stopped(con: Connection, statement: str) -> None:
+    with pytest.raises(duckdb.InterruptException):
+        con.execute(statement)
+
+
+def test_live_tables_show_what_a_running_job_is_about_to_do() -> None:
+    site = Site(name="slow.test", pages=Pages(60, size_bytes=500), robots=Robots(crawl_delay_s=0.2))
+    with web(site) as (farm, con), con.cursor() as look:
+        url = farm.url("slow.test")
+        statement = f"CRAWL (SELECT '{url}') INTO pages WITH (follow_links true, pacing fixed, fixed_delay 0)"
+        crawl = threading.Thread(target=_run_until_stopped, args=(con, statement))
+        assert look.execute("SELECT count(*) FROM amble.frontier").fetchall() == [(0,)]
+        crawl.start()
+        try:
+            while not (rows := look.execute("SELECT * FROM amble.frontier f WHERE f.queued > 10").fetchall()):
+                pass
+            names = [column[0] for column in look.description]
+            row = dict(zip(names, rows[0], strict=True))
+            assert row["delay_s"] == pytest.approx(0.2)
+            assert row["delay_source"] == "crawl_delay"
+            assert row["state"] in ("waiting", "ready", "in flight")
+            live = look.execute("SELECT requests, delay_s, crawl_delay_seconds FROM amble.domains").fetchall()
+            assert len(live) == 1
+            assert live[0][0] > 0
+            assert live[0][1:] == (pytest.approx(0.2), pytest.approx(0.2))
+            assert look.execute("SELECT status FROM amble.jobs").fetchall() == [("running",)]
+        finally:
+            con.interrupt()
+            crawl.join()
+        assert look.execute("SELECT count(*) FROM amble.frontier").fetchall() == [(0,)]
+        after = look.execute("SELECT requests > 0, delay_s FROM amble.domains").fetchall()
+        assert after == [(True, None)]  # from the disk now
+
+
+def test_a_view_over_a_live_table_is_left_as_it_is() -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        con.execute(f"FROM crawl('{farm.url('a.test')}', {QUICK})")
+        con.execute("CREATE VIEW mine AS SELECT domain FROM amble.domains")
+        assert len(con.execute("FROM mine").fetchall()) == 1
+        with pytest.raises(duckdb.Error):
+            con.execute("SELECT * FROM amble.no_such_table")
