@@ -42,7 +42,7 @@ PAGES = [
 def store(tmp_path: Path) -> Iterator[DuckDBStore]:
     with DuckDBStore.open(tmp_path / "x.duckdb") as opened:
         job = opened.create_job("pages", Settings().given(), [], NOON)
-        opened.submit(Batch(pages=[page._replace(job_id=job.id) for page in PAGES])).result()
+        opened.submit(Batch(pages=[page._replace(job_id=job.id) for page in PAGES]), urgent=True).result()
         yield opened
 
 

@@ -1,22 +1,57 @@
-"""Whether every request kept its distance: the receipts of a file, checked."""
+"""Whether every request kept the rules: the receipts of a file, checked, for oneself or for the owner of a site.
+
+Three things are checked: that the gap before each request was as long as the rule in force required; that the gaps
+which the receipts state agree with the instants that they state; and that robots.txt, as it was known then, allowed
+the URL.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 
+from amble.core.urls import domain_of
+from amble.report.forbidden import forbidden
+from amble.report.words import duration, html_table, marked, page, plain
+
 ROUNDING_S = 0.001
+VIOLATIONS_MAX = 1_000  # kept of each kind, the worst first; all are counted
+_SHOWN = 20
+_DOMAINS_SHOWN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
+    """A request that broke a rule."""
+
     domain: str
     url: str
-    required_gap_s: float
-    actual_gap_s: float
-    rule: str
+    rule: str  # what set the gap; `receipt`: its numbers disagree; `robots.txt`: the URL was forbidden
+    text: str
+    at: datetime | None = None  # in UTC, as everything in the tables
+    required_gap_s: float | None = None
+    actual_gap_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DomainAudit:
+    """What the receipts say of one domain."""
+
+    domain: str
+    requests: int
+    first_at: datetime | None
+    last_at: datetime | None
+    refusals: int  # answers that asked us to slow down
+    at_once: int  # most requests under way together
+    smallest_gap_s: float | None
+    smallest_margin_s: float | None  # how much longer than required the tightest gap was
+    rules: dict[str, int]  # what set the gap -> requests
+    violations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,38 +61,152 @@ class Audit:
     requests: int
     domains: int
     smallest_margin_s: float | None  # of all gaps, how much longer than required the tightest was
-    violations: tuple[Violation, ...]
+    violations: tuple[Violation, ...]  # the worst of each kind
+    violation_count: int = 0
+    by_domain: tuple[DomainAudit, ...] = ()  # those with violations first, then the busiest
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(self)
+        for entry in (*found["violations"], *found["by_domain"]):
+            entry.update({name: f"{time.isoformat()}Z" for name, time in entry.items() if isinstance(time, datetime)})
+        return found
 
     def as_text(self) -> str:
         lines = [f"{self.requests} requests to {self.domains} domains"]
         if self.smallest_margin_s is not None:
             lines.append(f"smallest margin over the required gap: {self.smallest_margin_s * 1000:.1f} ms")
-        lines.append(f"{len(self.violations)} violations" if self.violations else "no rule was broken")
-        lines += [
-            f"  {each.domain}: {each.actual_gap_s:.3f} s instead of {each.required_gap_s:.3f} s ({each.rule})"
-            for each in self.violations[:20]
-        ]
+        lines.append(self._verdict())
+        lines += [f"  {each.domain}: {plain(each.text)}" for each in self.violations[:_SHOWN]]
         return "\n".join(lines)
 
+    def as_html(self) -> str:
+        """A page to send to the owner of a site: nothing in it is fetched, run or taken for markup."""
+        return page("Requests of a web crawler", self._repr_html_())
 
-def audit(connection: DuckDBPyConnection) -> Audit:
-    """Check every receipt: was the gap before the request as long as the rule in force required?"""
-    totals = connection.execute(
-        """
-        SELECT count(*), count(DISTINCT domain), min(actual_gap_s - required_gap_s)
-        FROM amble.requests
-        """
-    ).fetchall()[0]
-    broken = connection.execute(
-        """
-        SELECT domain, url, required_gap_s, actual_gap_s, rule
-        FROM amble.requests
-        WHERE actual_gap_s < required_gap_s - ?
-        ORDER BY actual_gap_s - required_gap_s
-        """,
-        [ROUNDING_S],
+    def _repr_html_(self) -> str:
+        kind = "bad" if self.violation_count else "good"
+        parts = [
+            "<h1>Requests of a web crawler</h1>",
+            f"<p>{self.requests} requests to {self.domains} domains. <span class={kind}>{self._verdict()}</span>.</p>",
+            html_table(_HEADS, [_line(each) for each in self.by_domain[:_DOMAINS_SHOWN]]),
+        ]
+        if len(self.by_domain) > _DOMAINS_SHOWN:
+            parts.append(f"<p>{len(self.by_domain) - _DOMAINS_SHOWN} more domains are not shown.</p>")
+        if self.violations:
+            shown = [(each.domain, each.at or "", each.url, each.text) for each in self.violations[:VIOLATIONS_MAX]]
+            parts.append("<h2>Violations</h2>" + html_table(("domain", "time (UTC)", "URL", "what"), shown, left=4))
+        parts.append(f"<p>{marked(_EXPLANATION)}</p>")
+        return "".join(parts)
+
+    def _verdict(self) -> str:
+        return f"{self.violation_count} violations" if self.violation_count else "no rule was broken"
+
+
+_HEADS = ("domain", "requests", "first (UTC)", "last (UTC)", "what set the gaps", "refused", "at once", "smallest gap",
+          "smallest margin", "violations")  # fmt: skip
+_EXPLANATION = (
+    "The gap is the time between the starts of two requests to a domain. The margin is how much longer it was than"
+    " the rule in force required. A violation is a gap that was too short, or a request for something that robots.txt"
+    " forbade."
+)
+
+
+def _line(each: DomainAudit) -> tuple[object, ...]:
+    rules = ", ".join(f"{rule} {count}" for rule, count in sorted(each.rules.items(), key=lambda item: -item[1]))
+    gap, margin = (
+        "" if value is None else duration(value) if value >= 0 else f"-{duration(-value)}"
+        for value in (each.smallest_gap_s, each.smallest_margin_s)
+    )
+    times = ("" if at is None else f"{at:%Y-%m-%d %H:%M:%S}" for at in (each.first_at, each.last_at))
+    return each.domain, each.requests, *times, rules, each.refusals, each.at_once, gap, margin, each.violations
+
+
+def audit(connection: DuckDBPyConnection, domain: str | None = None) -> Audit:
+    """Check every receipt, of one domain or of all."""
+    name = None if domain is None else domain_of(domain)
+    narrow, values = ("", []) if name is None else ("WHERE domain = $1", [name])
+    early, early_count = _too_early(connection, narrow, values)
+    lying, lying_count = _disagreeing(connection, narrow, values)
+    refused = [
+        Violation(each.domain, each.url, "robots.txt", f"{each.why}: {each.url}", each.at)
+        for each in forbidden(connection, name)
+    ]
+    counts = early_count + lying_count + Counter(each.domain for each in refused)
+    domains = _domains(connection, narrow, values, counts)
+    margins = [each.smallest_margin_s for each in domains if each.smallest_margin_s is not None]
+    return Audit(
+        requests=sum(each.requests for each in domains),
+        domains=len(domains),
+        smallest_margin_s=min(margins, default=None),
+        violations=(*early, *lying, *refused[:VIOLATIONS_MAX]),
+        violation_count=counts.total(),
+        by_domain=tuple(sorted(domains, key=lambda each: (-each.violations, -each.requests, each.domain))),
+    )
+
+
+def _too_early(
+    connection: DuckDBPyConnection, narrow: str, values: Sequence[str]
+) -> tuple[list[Violation], Counter[str]]:
+    narrow = f"{narrow} AND" if narrow else "WHERE"
+    early = f"SELECT * FROM amble.requests {narrow} actual_gap_s < required_gap_s - {ROUNDING_S}"
+    rows = connection.execute(
+        f"SELECT domain, url, rule, started_at, required_gap_s, actual_gap_s FROM ({early}) "
+        f"ORDER BY actual_gap_s - required_gap_s LIMIT {VIOLATIONS_MAX}",
+        values,
     ).fetchall()
-    return Audit(totals[0], totals[1], totals[2], tuple(Violation(*row) for row in broken))
+    found = [
+        Violation(name, url, rule, f"{actual_s:.3f} s instead of {required_s:.3f} s ({rule})", at, required_s, actual_s)
+        for name, url, rule, at, required_s, actual_s in rows
+    ]
+    return found, _counts(connection, early, values)
+
+
+def _disagreeing(
+    connection: DuckDBPyConnection, narrow: str, values: Sequence[str]
+) -> tuple[list[Violation], Counter[str]]:
+    """Receipts that state a longer gap than their own instants show. What other jobs sent can only shorten it."""
+    lying = (
+        "SELECT * FROM (SELECT *, started_s - lag(started_s) OVER "
+        f"(PARTITION BY domain, session ORDER BY started_s) AS shown_s FROM amble.requests {narrow}) "
+        f"WHERE shown_s < required_gap_s - {ROUNDING_S} "
+        f"AND (actual_gap_s IS NULL OR actual_gap_s >= required_gap_s - {ROUNDING_S})"
+    )
+    rows = connection.execute(
+        f"SELECT domain, url, started_at, required_gap_s, shown_s FROM ({lying}) "
+        f"ORDER BY shown_s - required_gap_s LIMIT {VIOLATIONS_MAX}",
+        values,
+    ).fetchall()
+    found = [
+        Violation(name, url, "receipt", f"sent {shown_s:.3f} s after the request before it, not as its receipt states",
+                  at, required_s, shown_s)
+        for name, url, at, required_s, shown_s in rows
+    ]  # fmt: skip
+    return found, _counts(connection, lying, values)
+
+
+def _counts(connection: DuckDBPyConnection, select: str, values: Sequence[str]) -> Counter[str]:
+    return Counter(
+        dict(connection.execute(f"SELECT domain, count(*) FROM ({select}) GROUP BY domain", values).fetchall())
+    )
+
+
+def _domains(
+    connection: DuckDBPyConnection, narrow: str, values: Sequence[str], violations: Counter[str]
+) -> list[DomainAudit]:
+    rules: dict[str, dict[str, int]] = {}
+    for name, rule, count in connection.execute(
+        f"SELECT domain, rule, count(*) FROM amble.requests {narrow} GROUP BY domain, rule", values
+    ).fetchall():
+        rules.setdefault(name, {})[rule] = count
+    rows = connection.execute(
+        f"""
+        SELECT domain, count(*), min(started_at), max(started_at), count(*) FILTER (status IN (429, 503)),
+            max(in_flight), min(actual_gap_s), min(actual_gap_s - required_gap_s)
+        FROM amble.requests {narrow} GROUP BY domain
+        """,
+        values,
+    ).fetchall()
+    return [
+        DomainAudit(name, count, first, last, refusals, at_once, gap_s, margin_s, rules[name], violations[name])
+        for name, count, first, last, refusals, at_once, gap_s, margin_s in rows
+    ]

@@ -1,0 +1,176 @@
+"""Receipts checked: what an audit finds, what it shows to the owner of a site, and how long it takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amble.core.robots.verdict import RobotsRow
+from amble.report.audit import VIOLATIONS_MAX, audit
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, RequestRow
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[DuckDBStore]:
+    with DuckDBStore.open(tmp_path / "x.duckdb") as opened:
+        opened.create_job("pages", {"user_agent": "walker/1.0"}, [], NOON)
+        yield opened
+
+
+def receipt(second: float, required_s: float = 1.0, actual_s: float | None = 1.0, **more: Any) -> RequestRow:
+    """A request so many seconds after noon."""
+    named: dict[str, Any] = {"url": f"http://a.test/{second:g}", "rule": "crawl_delay", "domain": "a.test", **more}
+    return RequestRow(
+        job_id=named.pop("job_id", 1), session=named.pop("session", 1), permit=1, reserved_s=second, started_s=second,
+        started_at=NOON + timedelta(seconds=second), required_gap_s=required_s, actual_gap_s=actual_s, **named,
+    )  # fmt: skip
+
+
+def put(store: DuckDBStore, *receipts: RequestRow, robots: tuple[RobotsRow, ...] = ()) -> None:
+    store.submit(Batch(requests=receipts, robots=robots), urgent=True).result()
+
+
+def robots(second: float, body: bytes | None, origin: str = "http://a.test", status: int = 200) -> RobotsRow:
+    return RobotsRow(origin, status, body, fetched_at=NOON + timedelta(seconds=second))
+
+
+# -- gaps
+
+
+@pytest.mark.parametrize(
+    ("story", "receipts", "broken"),
+    [
+        ("gaps that were kept", [receipt(0, 1, None), receipt(1), receipt(2.5, 1, 1.5)], []),
+        ("a gap that was too short", [receipt(0, 1, None), receipt(0.9, 1, 0.9)], ["crawl_delay"]),
+        ("less than a millisecond is rounding", [receipt(0, 1, None), receipt(0.9995, 1, 0.9995)], []),
+        ("a receipt that states more than its instants show", [receipt(0, 1, None), receipt(0.5, 1, 1.0)], ["receipt"]),
+        ("a receipt that claims to be the first", [receipt(0, 1, None), receipt(0.5, 1, None)], ["receipt"]),
+        ("another run has another clock", [receipt(0, 1, None), receipt(0.5, 1, None, session=2)], []),
+        ("what another job sent makes a gap shorter, never longer", [receipt(0, 0, None), receipt(9, 1, 2.0)], []),
+    ],
+)
+def test_an_audit_finds_what_was_sent_too_early(
+    store: DuckDBStore, story: str, receipts: list[RequestRow], broken: list[str]
+) -> None:
+    put(store, *receipts)
+    found = audit(store.cursor())
+    assert [violation.rule for violation in found.violations] == broken, story
+    assert found.violation_count == len(broken)
+    assert ("no rule was broken" in found.as_text()) == (not broken)
+
+
+def test_the_smallest_margin_and_what_set_the_gaps_are_told_per_domain(store: DuckDBStore) -> None:
+    put(
+        store,
+        receipt(0, 0, None, rule="none"),
+        receipt(1.25, 1, 1.25, in_flight=2),
+        receipt(3, 1, 1.75, status=429),
+        receipt(0, 0, None, rule="none", domain="b.test", url="http://b.test/"),
+    )
+    found = audit(store.cursor())
+    assert (found.requests, found.domains, found.smallest_margin_s) == (4, 2, 0.25)
+    one, other = found.by_domain
+    assert (one.domain, one.requests, one.refusals, one.at_once) == ("a.test", 3, 1, 2)
+    assert (one.smallest_gap_s, one.smallest_margin_s) == (1.25, 0.25)
+    assert one.rules == {"crawl_delay": 2, "none": 1}
+    assert other.smallest_margin_s is None
+    alone = audit(store.cursor(), "http://b.test/page")
+    assert [domain.domain for domain in alone.by_domain] == ["b.test"]
+    assert alone.requests == 1
+
+
+def test_many_violations_are_all_counted_and_the_worst_are_kept(store: DuckDBStore) -> None:
+    put(store, *(receipt(10.0 * n, 2, n / 1000) for n in range(1_500)))
+    found = audit(store.cursor())
+    assert found.violation_count == 1_500
+    early = [violation for violation in found.violations if violation.rule == "crawl_delay"]
+    assert len(early) == VIOLATIONS_MAX
+    assert early[0].actual_gap_s == 0.0
+
+
+# -- robots.txt
+
+FREE = b"User-agent: *\nAllow: /\n"
+NO_SECRETS = b"User-agent: *\nDisallow: /secret\n\nUser-agent: walker\nDisallow: /private\n"
+
+
+@pytest.mark.parametrize(
+    ("story", "path", "files", "broken"),
+    [
+        ("allowed", "/open", [robots(0, NO_SECRETS)], False),
+        ("forbidden to us by our name", "/private/x", [robots(0, NO_SECRETS)], True),
+        ("forbidden to others", "/secret", [robots(0, NO_SECRETS)], False),
+        ("robots.txt itself is always allowed", "/robots.txt", [robots(0, b"User-agent: *\nDisallow: /\n")], False),
+        ("there was no file", "/private", [robots(0, b"", status=404)], False),
+        ("before the file was known", "/private", [robots(60, NO_SECRETS)], False),
+        ("a file that had just been read", "/private", [robots(0, FREE), robots(9, NO_SECRETS)],
+         False),
+        ("by the file of then, not of now", "/private", [robots(0, NO_SECRETS), robots(60, FREE)],
+         True),
+        ("a file that was confirmed", "/private", [robots(0, NO_SECRETS), robots(5, None)], True),
+        ("the file of another origin", "/private", [robots(0, NO_SECRETS, "https://a.test")], False),
+    ],
+)  # fmt: skip
+def test_an_audit_finds_what_robots_forbade(
+    store: DuckDBStore, story: str, path: str, files: list[RobotsRow], broken: bool
+) -> None:
+    for file in files:
+        put(store, robots=(file,))
+    put(store, receipt(10, 0, None, url=f"http://a.test{path}", rule="none"))
+    found = audit(store.cursor())
+    assert [violation.rule for violation in found.violations] == ["robots.txt"] * broken, story
+    assert [domain.violations for domain in found.by_domain] == [int(broken)]
+
+
+# -- what is sent to others
+
+
+class Tags(HTMLParser):
+    """The elements of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+
+def test_the_page_for_an_owner_stands_alone_and_takes_nothing_for_markup(store: DuckDBStore) -> None:
+    """[E7, E8] Whatever a URL holds."""
+    evil = "http://a.test/<script>alert(1)</script>?\"'><img src=x onerror=y>\u202e\x1b[2J"
+    put(store, receipt(0, 1, None), receipt(0.5, 1, 0.5, url=evil, rule="<b>"))
+    page = audit(store.cursor()).as_html()
+    tags = Tags(page)
+    frame = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "span"}
+    assert set(tags.tags) <= frame | {"table", "thead", "tbody", "tr", "th", "td"}
+    assert set(tags.attributes) <= {"lang", "charset", "http-equiv", "content", "class"}
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert "1 violations" in page
+    assert "http://" not in page.replace("http://a.test", ""), "nothing is fetched from anywhere"
+
+
+def test_an_audit_is_json_and_has_its_times_in_utc(store: DuckDBStore) -> None:
+    put(store, receipt(0, 1, None), receipt(0.5, 1, 0.5))
+    found = json.loads(json.dumps(audit(store.cursor()).as_dict()))
+    assert found["violations"][0]["at"] == "2026-01-01T12:00:00.500000Z"
+    assert found["by_domain"][0]["violations"] == 1
+
+
+def test_an_audit_of_nothing_finds_nothing(store: DuckDBStore) -> None:
+    found = audit(store.cursor())
+    assert (found.requests, found.domains, found.smallest_margin_s, found.violations) == (0, 0, None, ())
+    assert "no rule was broken" in found.as_html()
