@@ -41,10 +41,10 @@ def open_connection(path: Any, duckdb_options: dict[str, Any], ways: dict[str, A
     functions.prepare(duck)
     name = str(path)
     if name in ("", ":memory:"):  # nobody else can reach it
-        return Connection(duck, Session.over(duck, object(), duck.cursor, ways or {}))
+        return Connection(duck, Session.over(duck, object(), ways or {}))
     if ":" not in name:
         name = os.path.abspath(name)  # the folder we are in may be another by then
-    return Connection(duck, Session.over(duck, name, partial(duckdb.connect, name, **duckdb_options), ways or {}))
+    return Connection(duck, Session.over(duck, name, ways or {}, partial(duckdb.connect, name, **duckdb_options)))
 
 
 class Connection:

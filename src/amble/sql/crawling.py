@@ -22,7 +22,7 @@ from amble.sql.result import Table
 from amble.sql.seeds import Seeds, read_seeds
 from amble.sql.session import Session
 from amble.sql.statements import Control, Crawl, Parameter, Value, Verb
-from amble.sql.stores import in_use, open_store
+from amble.sql.stores import open_store, store_in_use
 from amble.sql.targets import check_target, current_database, resolve_target
 from amble.store.clauses import Clauses
 from amble.store.duckdb_store import DuckDBStore
@@ -67,7 +67,7 @@ def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     check_target(place.connection, target)
     seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
     _refuse_unused(place.connection, crawl, values)
-    with open_store(place.connection, target.database, place.session.home, limits_of(settings)) as store:
+    with open_store(place.connection, target.database, place.session, limits_of(settings)) as store:
         if crawl.explain:
             return _explained(place, store, seeds, settings, str(target.table))
         job = start(store, list(seeds.urls), settings, str(target.table), clauses=clauses, **place.session.ways)
@@ -81,9 +81,9 @@ def run_control(place: Place, control: Control, values: Mapping[str, Any]) -> Ta
     if control.verb is Verb.RESUME:
         refuse_transaction(place.connection, "RESUME CRAWL")
     database = current_database(place.connection)
-    if control.verb is not Verb.RESUME and not in_use(place.connection, database, place.session.home):
+    if control.verb is not Verb.RESUME and store_in_use(place.connection, database, place.session) is None:
         return _resting(place.connection, control.verb, job_id)
-    with open_store(place.connection, database, place.session.home) as store:
+    with open_store(place.connection, database, place.session) as store:
         found = running(store).get(job_id)
         if control.verb is Verb.RESUME:
             if found is None:

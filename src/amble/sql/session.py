@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ class Session:
     """One database instance as `connect` opened it."""
 
     home: object  # tells instances without a file apart
+    base: Callable[[], DuckDBPyConnection]  # a connection that lives on when this one is closed, if that can be
     threads_at_first: int
     bar_at_first: bool
     ways: dict[str, Any] = field(default_factory=dict)  # of `Job`: the simulator's clock, the farm's resolver
@@ -29,8 +31,14 @@ class Session:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def over(cls, connection: DuckDBPyConnection, home: object, ways: dict[str, Any]) -> Session:
-        return cls(home, options.threads_of(connection), _bar(connection), ways)
+    def over(
+        cls,
+        connection: DuckDBPyConnection,
+        home: object,
+        ways: dict[str, Any],
+        base: Callable[[], DuckDBPyConnection] | None = None,
+    ) -> Session:
+        return cls(home, base or connection.cursor, options.threads_of(connection), _bar(connection), ways)
 
     def names(self, connection: DuckDBPyConnection) -> frozenset[str]:
         """The names that SET hands to us: those of a crawl that DuckDB itself does not have, and the bar's."""

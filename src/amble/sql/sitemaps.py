@@ -52,7 +52,7 @@ def entries_of(place: Place, select: str, options: Sequence[Option]) -> list[tup
     settings = settings_here(place, crawl, {}, None)
     seeds = read_seeds(place.connection, select, {}, place.caller)
     database = current_database(place.connection)
-    with open_store(place.connection, database, place.session.home, limits_of(settings)) as store:
+    with open_store(place.connection, database, place.session, limits_of(settings)) as store:
         rows: list[tuple[Any, ...]] = in_thread(lambda: asyncio.run(_explore(store, list(seeds.urls), settings, place)))
     return rows
 

@@ -171,7 +171,7 @@ def _links(connection: DuckDBPyConnection, call: Call) -> str:
 def _live(place: Place, item: LiveTable) -> str:
     with place.connection.cursor() as cursor:
         database = cursor.execute("SELECT current_database()").fetchall()[0][0]
-    store = store_in_use(place.connection, database, place.session.home)
+    store = store_in_use(place.connection, database, place.session)
     if item.name == "frontier":
         return _keep_rows(place.connection, frontier_now(store))
     return domains_sql(_keep_rows(place.connection, domains_now(store)))

@@ -52,7 +52,7 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
     seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
     name = TableName.of(SCHEMA, f"pages_{uuid4().hex}")
     got = Staged(f"{quote(database)}.{name}", nulls=seeds.nulls)
-    with open_store(place.connection, database, place.session.home, limits_of(settings)) as store:
+    with open_store(place.connection, database, place.session, limits_of(settings)) as store:
         try:
             with store.database.reading() as connection:
                 tables.create(connection, name)

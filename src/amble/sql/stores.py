@@ -37,7 +37,7 @@ _shared: dict[Key, _Shared] = {}
 def open_store(
     connection: DuckDBPyConnection, name: str, session: Session, limits: WriterLimits | None = None
 ) -> Iterator[DuckDBStore]:
-    """The store in a database of this connection's instance. Whoever is first says in what portions rows are written."""
+    """The store in a database of this connection's instance. Whoever is first says how large its batches are."""
     key = _key(connection, name, session)
     with _lock:
         shared = _shared.get(key)
@@ -55,10 +55,12 @@ def open_store(
                 shared.base.close()
 
 
-def in_use(connection: DuckDBPyConnection, name: str, session: Session) -> bool:
-    """Whether a crawl into this database is under way."""
+def store_in_use(connection: DuckDBPyConnection, name: str, session: Session) -> DuckDBStore | None:
+    """The store of this database, while a crawl into it is under way."""
+    key = _key(connection, name, session)
     with _lock:
-        return _key(connection, name, session) in _shared
+        shared = _shared.get(key)
+        return shared.store if shared is not None else None
 
 
 def _open(name: str, session: Session, limits: WriterLimits | None) -> _Shared:
