@@ -1,0 +1,64 @@
+"""What libcurl, the resolver and the deadlines are told under given settings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest.mock import patch
+
+import pycurl
+
+from amble.clock import SystemClock
+from amble.core.addresses import AddressPolicy
+from amble.fetcher import Fetcher
+from amble.fetcher.curl import Transfer
+from amble.fetcher.deadlines import Deadlines
+from amble.fetcher.multi import Multi
+from amble.settings import Settings
+
+
+class Recording:
+    """A handle that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[int, Any] = {}
+
+    def setopt(self, option: int, value: Any) -> None:
+        self.told[option] = value if isinstance(value, int | str | list) else None
+
+
+def told_to_curl(settings: Settings) -> dict[int, Any]:
+    with patch.object(pycurl, "Curl", Recording):
+        easy: Any = Transfer(settings.fetching, settings.fetching.ca_file or "ca", None, SystemClock()).easy  # type: ignore[arg-type]
+    assert isinstance(easy, Recording)
+    return easy.told
+
+
+def told_to_resolver(settings: Settings) -> tuple[Any, ...]:
+    resolver: Any = Fetcher(settings.fetching, policy=AddressPolicy())._resolver
+    try:
+        return resolver._remember_s, resolver._inner._timeout_s, resolver._inner._threads._max_workers
+    finally:
+        resolver.close()
+
+
+def judged_late(settings: Settings) -> list[str | None]:
+    """A transfer whose headers never come, and one whose body drips: 40 bytes a second."""
+
+    class Transferred:
+        def __init__(self, headers: object) -> None:
+            self.sent_at, self.headers, self.window_from, self.window_bytes, self.body_bytes = 0.0, headers, None, 0, 0
+
+    loop = asyncio.new_event_loop()
+    try:
+        multi: Multi = None  # type: ignore[assignment]
+        deadlines = Deadlines(settings.fetching, multi, SystemClock(), loop)
+        silent: Any = Transferred(None)
+        dripping: Any = Transferred(())
+        told = []
+        for now in range(30):
+            dripping.body_bytes = 40 * now
+            told += [deadlines._why_late(silent, float(now)), deadlines._why_late(dripping, float(now))]
+        return told
+    finally:
+        loop.close()
