@@ -34,6 +34,9 @@ class SeenSet:
         self._urls.add(url)
         return len(self._urls) > size
 
+    def __contains__(self, url: object) -> bool:
+        return url in self._urls
+
 
 def make_plan(
     settings: Settings,

@@ -20,7 +20,7 @@ _GROWTH = 3, 2  # ... by half, so that it is never less than half full
 _ZERO = 1  # an empty slot holds 0; the one hash that is 0 stands as 1
 
 
-def hash_of(url: str) -> int:
+def hash_of(url: object) -> int:
     return hash(url) or _ZERO
 
 
@@ -130,7 +130,7 @@ class SeenSet:
                     shard.grow()
         return np.frombuffer(new, np.bool_)
 
-    def __contains__(self, url: str) -> bool:
+    def __contains__(self, url: object) -> bool:
         key = hash_of(url)  # then `Shard.find`, unrolled: asked for every link of every page
         shard = self._shards[key & _SHARD]
         keys, slots = shard.keys, shard.slots

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from amble.core.frontier.changes import Final
@@ -31,8 +31,13 @@ class Inflow(NamedTuple):
     final: Final | None = None
 
 
-def leads_to(visit: Visit, leads: Leads, settings: VisitSettings, scope: Scope, *, follows: bool) -> Iterator[Found]:
-    """Everything that a page leads to. `follows`: links of this page are followed at all."""
+def leads_to(
+    visit: Visit, leads: Leads, settings: VisitSettings, scope: Scope, seen: Container[str], *, follows: bool
+) -> Iterator[Found]:
+    """Everything that a page leads to, save what was seen before: of thirty links that is all but one or two.
+
+    `follows`: links of this page are followed at all.
+    """
     depth, found_on, parent = visit.depth + 1, domain_of(visit.url), visit.url
     if leads.canonical is not None and settings.follow_canonical:
         url = leads.canonical
@@ -59,6 +64,8 @@ def leads_to(visit: Visit, leads: Leads, settings: VisitSettings, scope: Scope, 
             yield Found(None, NOFOLLOW)
             continue
         url = link.url
+        if url in seen:
+            continue
         out = scope.judge_link(url, depth)
         if out is not None:
             yield Found(None, out.value)

@@ -34,6 +34,8 @@ class Seen(Protocol):
     def add(self, url: str) -> bool:
         """Whether this one is new."""
 
+    def __contains__(self, url: object, /) -> bool: ...
+
 
 class Held(Protocol):
     """URLs that a store holds a success of."""
@@ -205,7 +207,7 @@ class Intake:
             target = page._replace(task=page.url, stored=False, etag=None, last_modified=None)
             found: Iterator[Found] = iter([Found(target, out.value if out else None)])
         else:
-            found = leads_to(page, leads, self.settings, self.scope, follows=self.follows_links(page))
+            found = leads_to(page, leads, self.settings, self.scope, self.seen, follows=self.follows_links(page))
         self.pour_in(Inflow(found, final), now, utc, changes)
 
     def _reset_streak(self, visit: Visit) -> None:

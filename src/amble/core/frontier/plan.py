@@ -221,7 +221,7 @@ class CrawlPlan(Intake):
             final = self._final(visit, State.DONE, None, fetched.detail, fetched, page)
             lane.failed_streak = 0
             leads = Leads() if page is None else Leads.of(page)
-            found = leads_to(visit, leads, self.settings, self.scope, follows=self.follows_links(visit))
+            found = leads_to(visit, leads, self.settings, self.scope, self.seen, follows=self.follows_links(visit))
             self.pour_in(Inflow(found, final), now, utc, changes)
         elif failure is Failure.ADDRESS_FORBIDDEN:
             # Says nothing about the domain: others could otherwise end it by linking to it.
