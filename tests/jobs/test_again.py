@@ -94,7 +94,7 @@ def test_failed_urls_are_tried_again_and_replace_their_row(tmp_path: Path) -> No
         Site(name="a.test", pages=Pages(3)),
         Site(name="b.test", pages=Pages(3), outages=(Outage(0, 600, "error"),)),
     ]
-    impatient = {"max_retries": 0, "robots_unreachable": "allow"}
+    impatient: dict[str, Any] = {"max_retries": 0, "robots_unreachable": "allow"}
     with Farm(sites) as farm:
         crawl(farm, file, **impatient)
         failed = rows(file, "SELECT count(*) FROM pages WHERE error_type IS NOT NULL")

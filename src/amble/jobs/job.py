@@ -16,8 +16,7 @@ from amble.core.addresses import AddressPolicy
 from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Keeps, Ready, State
 from amble.core.frontier.visit import Kind
-from amble.core.pacing.events import BlockClosed, BlockOpened, Event
-from amble.core.pacing.learned import learn, worth_keeping
+from amble.core.pacing.events import Event
 from amble.core.seeds import Seed, seed_url
 from amble.crawl import Crawl
 from amble.errors import StoreError
@@ -83,7 +82,8 @@ class Job:
         self.membership = shared.join(settings) if shared is not None else None
         self.plan = make_plan(
             settings, seeds, system_random.random, store.seen(row.id), stored=store.stored(row.id), window=window,
-            registry=self.membership and self.membership.registry, book=self.membership and self.membership.book,
+            registry=self.membership.registry if self.membership else None,
+            book=self.membership.book if self.membership else None,
         )  # fmt: skip
         self._fetcher = Fetcher(
             settings.fetching,
@@ -157,8 +157,10 @@ class Job:
         """What earlier runs learned, and what is left of this job."""
         now, utc = self.clock.monotonic(), self.clock.utc()
         frontier = self.plan.frontier
-        learned = (rows.learned_of(row) for row in self.store.load_domains())
+        domains = self.store.load_domains()
+        learned = (rows.learned_of(row) for row in domains)
         frontier.registry.load((row for row in learned if row is not None), now, utc)
+        frontier.last_starts.update(rows.last_starts(domains, now, utc))
         known = ((row, (utc - row.fetched_at).total_seconds()) for row in self.store.load_robots() if row.fetched_at)
         frontier.book.load(known, now)
         visiting = self.settings.visiting
@@ -202,7 +204,7 @@ class Job:
             ],
             requests=[rows.request_row(ready, result, job_id, self._session, utc)] if ready and result else (),
             # With the receipt, not some time later: should this be the last that is stored, the next run must know.
-            domains=self._limits_met(changes, utc),
+            domains=rows.limits_met(self.plan.frontier.registry, changes, ready, self.clock.monotonic(), utc),
             robots=self.plan.frontier.book.dump_changed() if ready and ready.visit.kind is Kind.ROBOTS else (),
         )
         self.store.submit(batch)
@@ -240,13 +242,6 @@ class Job:
             counted.body_bytes += result.body_bytes
             counted.limited += result.status == 429
 
-    def _limits_met(self, changes: Changes, utc: datetime) -> list[DomainRow]:
-        """What was just learned of domains that refused us, or answer again."""
-        now, registry = self.clock.monotonic(), self.plan.frontier.registry
-        domains = {event.domain for event in changes.events if isinstance(event, BlockOpened | BlockClosed)}
-        paces = [pace for pace in map(registry.find, domains) if pace is not None and worth_keeping(pace, now)]
-        return [rows.domain_row(pace, learn(pace, now, utc), utc, now) for pace in paces]
-
     async def _keep_learning(self) -> None:
         while True:
             await asyncio.sleep(KEEP_EVERY_S)
@@ -255,6 +250,7 @@ class Job:
     def _keep(self, *, last: bool) -> None:
         now, utc = self.clock.monotonic(), self.clock.utc()
         registry, book = self.plan.frontier.registry, self.plan.frontier.book
+        registry.sweep(now, utc)
         if last:
             learned = {row.domain: row for row in registry.learned(now, utc)}
             paces = registry.own()  # not what other jobs of this process know: it belongs into their files

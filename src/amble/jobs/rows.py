@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Protocol
 
-from amble.core.frontier.changes import Final, Keeps, Listing, Ready, State
+from amble.core.frontier.changes import Changes, Final, Keeps, Listing, Ready, State
 from amble.core.frontier.recall import Leads
 from amble.core.frontier.visit import FoundBy, Kind, Visit
-from amble.core.pacing.learned import Learned
+from amble.core.pacing.events import BlockClosed, BlockOpened
+from amble.core.pacing.learned import Learned, learn, worth_keeping
 from amble.core.pacing.pace import Pace
 from amble.core.page.links import Link
 from amble.core.retry_after import http_date
@@ -30,7 +32,15 @@ from amble.store.seam import (
 )
 
 CANONICAL, REFRESH = "canonical", "refresh"  # what is kept beside the links of a page, as the `rel` of one
+LONGEST_GAP_S = 3_600.0  # no crawl delay that is kept is longer
 CLOCK_TRUST = timedelta(minutes=15)  # a server's clock further off than this is not used
+
+
+class Paces(Protocol):
+    """The domains of a crawl; see `amble.core.pacing.registry.Registry`."""
+
+    def find(self, domain: str) -> Pace | None: ...
+
 
 _STATES = {
     State.DONE: TaskState.DONE,
@@ -202,6 +212,26 @@ def domain_row(pace: Pace, learned: Learned | None, utc: datetime, now: float) -
         numbers=dict(learned.numbers),
         blocked_until_at=learned.blocked_until_at,
     )
+
+
+def limits_met(registry: Paces, changes: Changes, ready: Ready | None, now: float, utc: datetime) -> list[DomainRow]:
+    """What was just learned of domains that refused us, asked us to wait, or answer again."""
+    domains = {event.domain for event in changes.events if isinstance(event, BlockOpened | BlockClosed)}
+    if ready is not None:
+        asked = registry.find(domain_of(ready.visit.url))
+        if asked is not None and asked.blocked_until > now:  # also where a Retry-After came with a page
+            domains.add(asked.domain)
+    paces = [pace for pace in map(registry.find, sorted(domains)) if pace is not None and worth_keeping(pace, now)]
+    return [domain_row(pace, learn(pace, now, utc), utc, now) for pace in paces]
+
+
+def last_starts(domains: Iterable[DomainRow], now: float, utc: datetime) -> dict[str, float]:
+    """When each domain may last have been asked, on the clock of this run; what no delay reaches back to is left out.
+
+    A row is dated by its writing, which comes after the request: the silence it makes is never too short.
+    """
+    ages = ((row.domain, (utc - row.last_reserved_at).total_seconds()) for row in domains if row.last_reserved_at)
+    return {domain: now - max(0.0, age_s) for domain, age_s in ages if age_s < LONGEST_GAP_S}
 
 
 def learned_of(row: DomainRow) -> Learned | None:

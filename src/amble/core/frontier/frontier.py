@@ -30,6 +30,7 @@ from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import domain_of, origin_of
 
 TRIES_MAX = 500  # fruitless ones in one call: a robots.txt that forbids 100,000 URLs must not freeze the event loop
+INFLOWS_MAX = 3  # long lists still to be taken in; with more of them nothing is sent, or they would pile up
 STOPPED = Over(State.DEFERRED, Failure.CANCELLED, "stopped")
 _order = count()
 
@@ -157,7 +158,7 @@ class Frontier:
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
         """Whom to ask now. Visits that end without a request (robots.txt says no) are put into `changes`."""
         tries = 0
-        while self._heap and not self.draining:
+        while self._heap and not self.draining and len(self.inflows) < INFLOWS_MAX:
             instant, _, token, lane = self._heap[0]
             if token != lane.token:
                 heapq.heappop(self._heap)  # a newer place stands elsewhere in the heap

@@ -12,7 +12,6 @@ from amble.core.pacing.pace import Pace
 from amble.core.pacing.settings import PacingSettings
 from amble.errors import SettingsError
 
-_WORTH_KEEPING_S = 60.0  # a shorter block is over before anybody could start again
 _HALF = 0.5
 
 
@@ -73,8 +72,8 @@ class Learned:
 
 
 def worth_keeping(pace: Pace, now: float) -> bool:
-    """Whether the next run must know: a pace that was learned, or a block that outlasts a restart."""
-    return pace.strategy.learned or pace.blocked_until - now > _WORTH_KEEPING_S
+    """Whether the next run must know: a pace that was learned, or a block, however short: restarts are quick."""
+    return pace.strategy.learned or pace.blocked_until > now
 
 
 def learn(pace: Pace, now: float, utc: datetime) -> Learned:
@@ -88,7 +87,7 @@ def learn(pace: Pace, now: float, utc: datetime) -> Learned:
         adaptive_delay_floor_seconds=strategy.floor_s if strategy.learned else 0.0,
         learned_at=utc,
         numbers=strategy.save() if strategy.learned else {},
-        blocked_until_at=utc + timedelta(seconds=left_s) if left_s > _WORTH_KEEPING_S else None,
+        blocked_until_at=utc + timedelta(seconds=left_s) if left_s > 0 else None,
     )
 
 

@@ -20,7 +20,6 @@ from amble.testing.simulation.robots import RobotsFile
 
 EPSILON_S = 1e-6
 ROBOTS_HOPS_MAX = 5  # RFC 9309 2.3.1.2
-KEPT_BLOCK_S = 60.0  # a block shorter than this need not outlive a run
 NO_RULES = RobotsFile()
 
 
@@ -63,10 +62,11 @@ class Judge:
     stopped: bool = False
     requests: int = 0
     robots: dict[str, Robots] = field(default_factory=dict)
+    clock_set_at: float = -math.inf  # across a restart only the wall clock tells how much of a block is left
     held: frozenset[str] = frozenset()  # pages that the table holds and that nobody has reason to ask for
     _under_way: list[Exchange] = field(default_factory=list)
     _log: dict[str, list[Exchange]] = field(default_factory=dict)
-    _blocked_until: dict[str, float] = field(default_factory=dict)
+    _blocks: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # (told at, until)
     _addresses: dict[str, str] = field(default_factory=dict)
 
     def fail(self, rule: str, what: str) -> None:
@@ -163,10 +163,10 @@ class Judge:
 
     def told_to_wait(self, host: str, wait_s: float, now: float) -> None:
         self.hits["Retry-After"] += 1
-        self._blocked_until[host] = max(self._blocked_until.get(host, 0.0), now + wait_s)
+        self._blocks.setdefault(host, []).append((now, now + wait_s))
 
     def _check_block(self, exchange: Exchange) -> None:
-        until = self._blocked_until.get(exchange.host, -math.inf)
+        until = max((until for _, until in self._blocks.get(exchange.host, ())), default=-math.inf)
         if exchange.began < until - EPSILON_S:
             self.fail("P3", f"{exchange.url} at {exchange.began:.3f}, though told to wait until {until:.3f}")
 
@@ -224,7 +224,7 @@ class Judge:
 
     # -- another run
 
-    def restart(self, robots: dict[str, Robots], now: float, *, blocks_kept: bool) -> None:
+    def restart(self, robots: dict[str, Robots], known_until: float) -> None:
         """What the next run cannot know, the servers cannot ask of it; when it was last here is no secret to them."""
         if self._under_way:
             self.fail("J2", f"{len(self._under_way)} requests outlive their run")
@@ -234,6 +234,10 @@ class Judge:
         self._addresses.clear()
         for whose, exchanges in self._log.items():
             self._log[whose] = [one for one in exchanges if not math.isnan(one.sent_at)]
-        self._blocked_until = {
-            host: until for host, until in self._blocked_until.items() if blocks_kept and until - now > KEPT_BLOCK_S
-        }
+        for told in self._blocks.values():
+            told[:] = [block for block in told if block[0] <= known_until]
+
+    def begin_run(self) -> None:
+        """What was left of a block when the last run ended cannot be known where the wall clock was set since."""
+        for told in self._blocks.values():
+            told[:] = [block for block in told if block[0] > self.clock_set_at]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from amble.clock import Clock
 from amble.core.frontier.changes import Changes, Final, Keeps, Listing, Ready, State
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.frontier.recall import Leads, Stored
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
+from amble.core.pacing.events import Event, NetworkBack, NetworkDown
 from amble.core.robots.verdict import RobotsRow
 from amble.fetcher import FetchResult
 from amble.jobs import rows
@@ -57,7 +59,9 @@ class Ledger:
     dead: bool = False  # the process is gone: nothing more is heard of it
     _journal: list[Entry] = field(default_factory=list)
     _table_before: dict[str, Stored | None] = field(default_factory=dict)
+    _learned: list[tuple[float, DomainRow]] = field(default_factory=list)
     _tries: dict[tuple[str, str, int], tuple[int, bool]] = field(default_factory=dict)
+    _network_down: bool = False
 
     # -- in
 
@@ -75,6 +79,7 @@ class Ledger:
             self.hits[f"left out: {reason}"] += count
         for event in changes.events:
             self.hits[type(event).__name__] += 1
+            self._weather(event)
             self.say(repr(event))
 
     def _accept(self, changes: Changes) -> None:
@@ -110,7 +115,16 @@ class Ledger:
         if tries > self.settings.pacing.max_retries:
             self.fail("L1", f"{visit.url} asked for {tries + 1} times")
         unasked = result.status == 304 and not visit.is_conditional  # as good as no answer
-        self._tries[key] = (tries + 1, unasked or self._passes(result))
+        ours = result.proxy_fault or result.local_fault or self._network_down  # costs the URL nothing [F9, F10]
+        self._tries[key] = (tries + (not ours), unasked or self._passes(result))
+
+    def _weather(self, event: Event) -> None:
+        """What failed shortly before it was clear that the network is down costs nothing either."""
+        if isinstance(event, NetworkDown):
+            self._network_down = True
+            self._tries = {key: (0, passes) for key, (_, passes) in self._tries.items()}
+        elif isinstance(event, NetworkBack):
+            self._network_down = False
 
     def _passes(self, result: FetchResult) -> bool:
         """L3: 429, 5xx, a challenge and what happens to the network; nothing else, unless it was asked for."""
@@ -190,14 +204,18 @@ class Ledger:
 
     # -- what was learned
 
-    def keep(self, plan: CrawlPlan, now: float, utc: datetime, *, last: bool) -> None:
+    def learn(self, learned: Sequence[DomainRow], at: float) -> None:
+        self._learned += [(at, row) for row in learned]
+        self.domains |= {row.domain: row for row in learned}
+
+    def keep(self, plan: CrawlPlan, clock: Clock, at: float, *, last: bool) -> None:
         """As a job does it: now and then what changed, at the end everything."""
+        now, utc = clock.monotonic(), clock.utc()
         registry, frontier = plan.frontier.registry, plan.frontier
         found = registry.learned(now, utc) if last else registry.changed(now, utc, force=False)
         learned = {row.domain: row for row in found}
         paces = [pace for pace in registry if last or pace.domain in learned]
-        for pace in paces:
-            self.domains[pace.domain] = rows.domain_row(pace, learned.get(pace.domain), utc, now)
+        self.learn([rows.domain_row(pace, learned.get(pace.domain), utc, now) for pace in paces], at)
         for row in frontier.book.dump_changed():
             stored = self.robots.get(row.origin)
             self.robots[row.origin] = row if row.body is not None or stored is None else row._replace(body=stored.body)
@@ -208,6 +226,8 @@ class Ledger:
         """Only what was acknowledged is left, which is a beginning of what was handed over."""
         self.tasks, self.ended, self.deferred = {}, {}, set()
         self.table, self.listings = dict(self._table_before), {}
+        self._learned = [(at, row) for at, row in self._learned if at <= committed_until]
+        self.domains = {row.domain: row for _, row in self._learned}
         kept, self._journal = [entry for entry in self._journal if entry.at <= committed_until], []
         for entry in kept:
             self.tasks |= {row.url: row for row in entry.accepted}
@@ -221,6 +241,7 @@ class Ledger:
         """Another process: what was handed back is to be done, and nobody has tried yet."""
         self.deferred.clear()
         self._tries.clear()
+        self._network_down = False
         self.shelf = {url: row for url, row in self.tasks.items() if url not in self.ended}
 
     def begin_crawl(self) -> None:

@@ -160,6 +160,7 @@ class Simulation:
 
     def _make_plan(self, clock: RunClock) -> CrawlPlan:
         self.ledger.begin_run()
+        self.judge.begin_run()
         seen = SeenSet()
         for task in self.ledger.tasks:
             seen.add(task)
@@ -176,13 +177,12 @@ class Simulation:
         frontier.read_lately = {url for url, (read_at, _) in ledger.listings.items() if read_at > since}
         learned = (rows.learned_of(row) for row in ledger.domains.values())
         frontier.registry.load((row for row in learned if row is not None), now, utc)
+        frontier.last_starts.update(rows.last_starts(ledger.domains.values(), now, utc))
         aged = [(row, (utc - row.fetched_at).total_seconds()) for row in ledger.robots.values() if row.fetched_at]
         frontier.book.load(aged, now)
         if self.taken_up:
             waiting = Counter(row.domain for row in ledger.shelf.values())
             plan.resume(waiting, len(ledger.ended), ledger.by_domain(), now)
-        elif self.trace.hits["crawled again"]:
-            frontier.resumed_at = now  # as far as spacing goes: the last crawl has just ended
         self._on_changes(plan.start(self.seeds, now, utc), None, None, utc)
         return plan
 
@@ -208,10 +208,11 @@ class Simulation:
         now = self.clock.monotonic()
         self.trace.lines.append(f"{now:.6f} {how}")
         self.trace.hits[how] += 1
+        known_until = now - self.world.commit_lag_s if how == "crash" else now
         if how == "crash":
-            self.ledger.crash(now - self.world.commit_lag_s)
+            self.ledger.crash(known_until)
         self.taken_up = True
-        self.judge.restart(self.saved_robots, now, blocks_kept=how != "crash")
+        self.judge.restart(self.saved_robots, known_until)
 
     # -- what the crawl tells
 
@@ -222,6 +223,9 @@ class Simulation:
         if ready is not None and result is not None and ready.visit.kind is Kind.ROBOTS:
             self.judge.learn_robots(ready.visit.task, ready.visit.trail, result, now)
         self.ledger.take(changes, ready, result, now, utc)
+        if self.plan is not None:
+            registry = self.plan.frontier.registry
+            self.ledger.learn(rows.limits_met(registry, changes, ready, self.run_clock.monotonic(), utc), now)
         if self.plan is not None and (ready is not None or not changes.accepted):
             self.ledger.balance(self.plan)
         if self.plan is not None and now >= self.kept_at + KEEP_EVERY_S:
@@ -233,7 +237,7 @@ class Simulation:
     def _keep(self, plan: CrawlPlan, *, last: bool) -> None:
         """No timer does this, which would hide that nobody else waits for one."""
         self.kept_at = self.clock.monotonic()
-        self.ledger.keep(plan, self.run_clock.monotonic(), self.run_clock.utc(), last=last)
+        self.ledger.keep(plan, self.run_clock, self.kept_at, last=last)
         self.saved_robots = {
             origin: known for origin, known in self.judge.robots.items() if origin in self.ledger.robots
         }
@@ -263,6 +267,7 @@ class Simulation:
     async def _jump(self, at: float, days: float) -> None:
         await asyncio.sleep(at)
         self.clock.shift_wall(days * DAY)
+        self.judge.clock_set_at = self.clock.monotonic()
         self.trace.hits["wall clock set"] += 1
 
 
