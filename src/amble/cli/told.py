@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from amble.core.pacing.events import BlockClosed, BlockOpened, CircuitClosed, CircuitOpened, Event, PaceChanged
+from amble.core.pacing.events import (
+    BlockClosed,
+    BlockOpened,
+    CircuitClosed,
+    CircuitOpened,
+    Event,
+    NetworkBack,
+    NetworkDown,
+    PaceChanged,
+)
 
 
 class Told:
@@ -23,10 +32,14 @@ class Told:
             return f"circuit open for {event.wait_s:.0f} s: {event.reason}"
         if isinstance(event, CircuitClosed):
             return f"circuit closed after {event.open_s:.0f} s"
+        if isinstance(event, NetworkDown):
+            return f"down, it seems: {event.reason} ({event.detail}); waiting, with a trial now and then"
+        if isinstance(event, NetworkBack):
+            return f"back after {event.down_s:.0f} s"
         if isinstance(event, PaceChanged) and event.delay_s < event.was_s and event.domain in self._limited:
             return f"delay {event.was_s:.2f} s -> {event.delay_s:.2f} s: {event.reason}"
         return None
 
 
 def is_trouble(event: Event) -> bool:
-    return isinstance(event, BlockOpened | CircuitOpened)
+    return isinstance(event, BlockOpened | CircuitOpened | NetworkDown)

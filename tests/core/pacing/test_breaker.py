@@ -272,3 +272,30 @@ def test_a_server_that_flaps_is_tried_once_per_opening(strategy: StrategyName) -
     assert trials == kinds.count(CircuitHalfOpened)
     assert kinds.count(CircuitOpened) - kinds.count(CircuitHalfOpened) in (0, 1)
     assert kinds.count(CircuitOpened) >= (1 if strategy == "aimd" else 20)  # aimd is slow by then: few in a row
+
+
+def test_failures_that_were_the_networks_are_pardoned_f9() -> None:
+    """The circuit closes, counts start anew, and a wait that had another cause still holds."""
+    story = Story("fixed", fixed_delay=1.0, consecutive_fail_threshold=5)
+    story.visit(OK)
+    story.visit(Answer(status=301, retry_after_s=40.0))
+    story.now = told_until = story.pace.blocked_until
+    story.visits(5, TIMEOUT)
+    assert story.pace.circuit == "open"
+    assert story.pace.blocked_until > told_until
+    events = story.pace.pardon(story.now)
+    assert [type(event) for event in events] == [CircuitClosed]
+    assert (story.pace.circuit, story.pace.troubles.error_streak) == ("closed", 0)
+    assert story.pace.blocked_until == told_until
+    story.visits(4, TIMEOUT)
+    assert story.pace.circuit == "closed", "the five before no longer count"
+
+
+def test_a_limit_is_not_pardoned() -> None:
+    story = Story("linear")
+    story.visit(OK)
+    story.visit(limited(30.0))
+    until = story.pace.blocked_until
+    assert not story.pace.pardon(story.now)
+    assert story.pace.block is not None
+    assert story.pace.blocked_until == until

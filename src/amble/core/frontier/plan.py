@@ -16,6 +16,7 @@ from amble.core.frontier.following import Found, Inflow, leads_to, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
 from amble.core.frontier.intake import Held, Intake, Seen
 from amble.core.frontier.lane import Lane, Over
+from amble.core.frontier.patience import Patience
 from amble.core.frontier.recall import Leads, Recall
 from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
 from amble.core.frontier.settings import VisitSettings
@@ -51,6 +52,7 @@ class CrawlPlan(Intake):
     ) -> None:
         super().__init__(settings, frontier, scope, seen, stored)
         self._random = random
+        self.patience = Patience(frontier, settings.domain_stall_timeout)
 
     # -- in
 
@@ -65,7 +67,7 @@ class CrawlPlan(Intake):
         return changes
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
-        return self.frontier.next_ready(now, utc, changes)
+        return self.patience.next_ready(now, utc, changes)
 
     # -- from other crawls of this process
 
@@ -89,13 +91,16 @@ class CrawlPlan(Intake):
 
         `reading` is what its body says; of a robots.txt or a sitemap it may be left out, and is then read here.
         """
+        ready = ready._replace(visit=self.patience.outage.forgive(ready.visit))
         visit, permit = ready
         changes = Changes()
         frontier = self.frontier
         lane = frontier.lane(visit.url, now, utc)
         frontier.landed(visit, lane)
+        if self.patience.spares(ready, lane, fetched, now, utc, changes):
+            return changes
         answer = _answer(fetched, utc)
-        changes.events = lane.pace.settle(permit, answer, now)
+        changes.events = (*changes.events, *lane.pace.settle(permit, answer, now))
         failure = fetched.failure or (failure_of_status(fetched.status) if fetched.status else None)
         if answer.challenge and failure in (None, Failure.HTTP_CLIENT_ERROR, Failure.HTTP_SERVER_ERROR):
             failure = Failure.BLOCKED_BY_BOT_PROTECTION

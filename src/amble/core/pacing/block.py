@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 class Block:
     """Opened by a limit or by the breaker, then half-open: a trial request decides whether it closes."""
@@ -21,9 +23,12 @@ class Block:
         "release_at",
         "seq",
         "tripped",
+        "until_before",
     )
 
-    def __init__(self, opened_at: float, first_at: float, seq: int, in_flight: int) -> None:
+    def __init__(
+        self, opened_at: float, first_at: float, seq: int, in_flight: int, until_before: float = -math.inf
+    ) -> None:
         self.opened_at = opened_at
         self.first_at = first_at  # when the first refused request was sent
         self.last_at = first_at  # when the last refused one was
@@ -37,6 +42,7 @@ class Block:
         self.probes_out = 0
         self.probe_successes = 0
         self.limited = False  # the server asked for less
+        self.until_before = until_before  # how long the domain was to be left alone anyway
         self.tripped = False  # the breaker is open: the server fails
 
     def probe_failed(self) -> None:

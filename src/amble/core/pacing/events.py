@@ -59,6 +59,19 @@ class PermitLost(NamedTuple):
     reason: str
 
 
+class NetworkDown(NamedTuple):
+    """Nearly everything fails at once: nothing is sent but a trial now and then, and no domain learns from it."""
+
+    domain: str  # none in particular
+    reason: str
+    detail: str
+
+
+class NetworkBack(NamedTuple):
+    domain: str
+    down_s: float
+
+
 Event = (
     PaceChanged
     | BlockOpened
@@ -68,4 +81,6 @@ Event = (
     | CircuitClosed
     | ConcurrencyChanged
     | PermitLost
+    | NetworkDown
+    | NetworkBack
 )

@@ -283,9 +283,24 @@ class Pace(PaceState):
 
     # -- blocks
 
+    def pardon(self, now: float) -> Sequence[Event]:
+        """What failed here lately was nobody's fault but the network's: as if it had not happened [F9]."""
+        if self.trouble is not None:
+            self.trouble.pardon()
+        block = self.block
+        if block is not None and not block.limited:
+            self.block = None
+            self.epoch += 1
+            self.blocked_until = block.until_before
+            self.strategy.on_outage(now - block.first_at)
+            self._tell(CircuitClosed(self.domain, now - block.opened_at, "it was the network"))
+        self._respace()
+        events, self.events = self.events, SILENT
+        return events
+
     def _open(self, permit: Permit, now: float) -> Block:
         self.epoch += 1
-        self.block = Block(now, permit.sent_at, permit.seq, permit.in_flight)
+        self.block = Block(now, permit.sent_at, permit.seq, permit.in_flight, self.blocked_until)
         return self.block
 
     def _close(self, block: Block, probe: Permit, now: float) -> None:

@@ -58,6 +58,11 @@ class Trouble:
         if self.window is not None:
             self.window.clear()
 
+    def pardon(self) -> None:
+        """It was not this domain that failed."""
+        self.error_streak = self.fail_streak = 0
+        self.forget_failures()
+
     def fail(self, settings: PacingSettings, earlier_successes: int, gap_s: float, now: float) -> str | None:
         """Count a failure for the breaker; the reason to open the circuit, if that is now due."""
         self.fail_streak += 1

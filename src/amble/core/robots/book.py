@@ -147,6 +147,12 @@ class RobotsBook:
             if awaited:
                 self._shelf.tell(origin, self)
 
+    def pardon(self, origin: str, now: float) -> None:
+        """That a robots.txt could not be had was the network's fault: ask again as if nobody had tried [F9]."""
+        entry = self._shelf.find(origin)
+        if entry is not None and entry.failures and not entry.asking:
+            entry.failures, entry.given_up, entry.ask_at = 0, False, now
+
     # -- a shelf that others read, too
 
     def listen(self, on_answered: Callable[[str], None]) -> None:

@@ -1,0 +1,172 @@
+"""Whether it is the network, the resolver or the proxy that is down, and not the sites [F8, F9, F10]. Pure.
+
+One site that fails has trouble of its own. When nearly all that were asked within a short time fail alike, what they
+have in common is us. Then nobody is blamed, nothing is tried but now and then, and the crawl waits for the network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import Enum
+
+from amble.core.frontier.changes import Fetched
+from amble.core.frontier.visit import Kind, Visit
+from amble.core.outcome import Failure
+
+WINDOW_S = 20.0  # what a domain last said counts for so long
+SHARE = 0.9  # of the domains heard of in the window
+DOMAINS_MIN = 3  # fewer may well fail by chance
+DOMAINS_MIN_UNPROVEN = 8  # while nobody has answered yet: a list of dead names is no outage
+OWN_MIN = 3  # faults of our own in a row: these need no comparison
+PROBE_EVERY_S = 8.0
+
+_NETWORK = frozenset(
+    {
+        Failure.NETWORK_TIMEOUT,
+        Failure.NETWORK_DNS_FAILURE,
+        Failure.NETWORK_CONNECTION_REFUSED,
+        Failure.NETWORK_RESET,
+    }
+)
+_SILENT = frozenset({Failure.CANCELLED, Failure.ADDRESS_FORBIDDEN})  # the network was not tried
+
+
+class Fault(Enum):
+    """What one answer says about the network."""
+
+    ANSWERED = "answered"  # somebody out there spoke to us
+    NETWORK = "network"  # the site's fault, or the network's
+    OWN = "own"  # our proxy's, or this machine's
+
+
+class Turn(Enum):
+    """What one answer changed."""
+
+    NONE = "none"
+    DOWN = "down"
+    BACK = "back"
+
+
+def fault_of(fetched: Fetched) -> Fault | None:
+    """None where the answer says nothing: the network was not tried."""
+    if fetched.proxy_fault or fetched.local_fault:
+        return Fault.OWN
+    if fetched.failure in _SILENT:
+        return None
+    if fetched.failure in _NETWORK and fetched.dns_error != "no_such_name":  # a resolver that says no is up
+        return Fault.NETWORK
+    return Fault.ANSWERED
+
+
+class Outage:
+    """Told of every answer. While `is_down`, only `probe_at` lets a request through."""
+
+    def __init__(self, give_up_after_s: float = math.inf) -> None:
+        self._give_up_after_s = give_up_after_s
+        self.since: float | None = None  # down from then on
+        self.probe_at = -math.inf
+        self._heard: dict[str, tuple[float, bool]] = {}  # domain -> when, and whether it failed; the oldest first
+        self._failing = 0  # of these
+        self._ailing: dict[str, float] = {}  # domain -> when it began to fail, of those that have not answered since
+        self._burnt: dict[tuple[Kind, str], tuple[float, int]] = {}  # visits that failed in the window, and how often
+        self._forgiven: dict[tuple[Kind, str], int] = {}
+        self._own_streak = 0
+        self._proven = False  # somebody answered, in this run
+        self._gave_up = False  # it lasted too long: what fails, fails, until somebody answers
+
+    @property
+    def is_down(self) -> bool:
+        return self.since is not None
+
+    # -- asking
+
+    def hold_until(self, now: float) -> float:
+        """Nothing may be sent before this instant; minus infinity while the network is up."""
+        if self.since is None:
+            return -math.inf
+        if now - self.since >= self._give_up_after_s:
+            self.since, self._gave_up = None, True
+            return -math.inf
+        return self.probe_at
+
+    def excuses(self, fault: Fault | None) -> bool:
+        """Whether a failure of this kind is held against nobody, as things stand."""
+        return (fault is Fault.OWN and not self._gave_up) or (fault is Fault.NETWORK and self.since is not None)
+
+    @property
+    def reason(self) -> str:
+        """In words, whose fault it seems to be."""
+        if self._own_streak >= OWN_MIN:
+            return "the proxy or this machine fails"
+        return f"{self._failing} of {len(self._heard)} domains fail"
+
+    def sent(self, now: float) -> None:
+        """A request goes out; while the network is down it is the only one for a while."""
+        if self.since is not None:
+            self.probe_at = now + PROBE_EVERY_S
+
+    def failing(self) -> Iterable[str]:
+        """Domains that failed in the window: none of them is to blame."""
+        return [domain for domain, (_, failed) in self._heard.items() if failed]
+
+    def forgive(self, visit: Visit) -> Visit:
+        """A visit without the attempts that the outage cost it."""
+        spent = self._forgiven.pop((visit.kind, visit.url), 0) if self._forgiven else 0
+        return visit._replace(attempt=max(1, visit.attempt - spent)) if spent else visit
+
+    # -- learning
+
+    def observe(self, domain: str, visit: Visit, fault: Fault | None, now: float) -> Turn:
+        """Take in what one answer says."""
+        if fault is None:
+            return Turn.NONE
+        failed = fault is not Fault.ANSWERED
+        self._hear(domain, failed, now)
+        if not failed:
+            self._ailing.pop(domain, None)
+            self._proven, self._own_streak, self._gave_up = True, 0, False
+            return self._end() if self.since is not None else Turn.NONE
+        self._own_streak = self._own_streak + 1 if fault is Fault.OWN else 0
+        if self.since is not None or self._gave_up:
+            return Turn.NONE
+        if not self._all_fail():
+            if fault is Fault.NETWORK:
+                self._burn((visit.kind, visit.url), now)
+            return Turn.NONE
+        self.since, self.probe_at = now, now + PROBE_EVERY_S
+        for key, (_, spent) in self._burnt.items():
+            self._forgiven[key] = self._forgiven.get(key, 0) + spent
+        self._burnt.clear()
+        return Turn.DOWN
+
+    def _all_fail(self) -> bool:
+        if self._own_streak >= OWN_MIN:
+            return True
+        enough = DOMAINS_MIN if self._proven else DOMAINS_MIN_UNPROVEN
+        return self._failing >= enough and self._failing >= SHARE * len(self._heard)
+
+    def _end(self) -> Turn:
+        self.since = None
+        self._heard.clear()  # what failed until now says nothing about what comes
+        self._ailing.clear()
+        self._failing = 0
+        return Turn.BACK
+
+    def _hear(self, domain: str, failed: bool, now: float) -> None:
+        heard = self._heard
+        before = heard.pop(domain, None)
+        self._failing -= before is not None and before[1]
+        # Who failed for long while others did well has trouble of its own, and still has when the others are done.
+        if not failed or now - self._ailing.setdefault(domain, now) <= WINDOW_S:
+            heard[domain] = (now, failed)
+            self._failing += failed
+        while heard and heard[oldest := next(iter(heard))][0] < now - WINDOW_S:
+            self._failing -= heard.pop(oldest)[1]
+
+    def _burn(self, key: tuple[Kind, str], now: float) -> None:
+        burnt = self._burnt
+        _, spent = burnt.pop(key, (now, 0))
+        burnt[key] = (now, spent + 1)
+        while burnt[oldest := next(iter(burnt))][0] < now - WINDOW_S:
+            del burnt[oldest]

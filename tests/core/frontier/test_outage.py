@@ -1,0 +1,196 @@
+"""The network, the resolver or the proxy is down: nobody is blamed, and the crawl goes on when it is back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from amble.core.frontier.outage import PROBE_EVERY_S, WINDOW_S, Fault, Outage, Turn, fault_of
+from amble.core.frontier.visit import Kind, Visit
+from amble.core.outcome import Failure
+from amble.core.pacing.events import CircuitOpened, NetworkBack, NetworkDown
+from tests.core.frontier.story import FREE, OK, Answers, Reply, Story, broken, status
+
+VISIT = Visit("http://a.test/", task="http://a.test/")
+UP, NET, OWN = Fault.ANSWERED, Fault.NETWORK, Fault.OWN
+TIMEOUT = broken(Failure.NETWORK_TIMEOUT)
+PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
+
+# --- What one answer says --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        (OK, UP),
+        (status(500), UP),
+        (broken(Failure.NETWORK_TLS_ERROR), UP),
+        (TIMEOUT, NET),
+        (broken(Failure.NETWORK_RESET), NET),
+        (broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), UP),  # the resolver is there, and says no
+        (broken(Failure.NETWORK_DNS_FAILURE, dns_error="timeout"), NET),
+        (PROXY, OWN),
+        (broken(Failure.NETWORK_TIMEOUT, local_fault=True), OWN),
+        (broken(Failure.ADDRESS_FORBIDDEN), None),
+        (broken(Failure.CANCELLED), None),
+    ],
+)
+def test_what_one_answer_says_about_the_network(reply: Reply, fault: Fault | None) -> None:
+    assert fault_of(reply.result("http://a.test/", 0.1)) is fault
+
+
+# --- When it is down -------------------------------------------------------------------------------------------------
+
+Rows = list[tuple[float, str, Fault | None]]
+
+STORIES: list[tuple[str, Rows, bool]] = [
+    # story                                                   (instant, domains, answer)                   down?
+    ("three that worked fail", [(0, "abc", UP), (1, "abc", NET)], True),
+    ("two are too few to tell", [(0, "ab", UP), (1, "ab", NET)], False),
+    ("one of five still answers", [(0, "abcde", UP), (1, "abcd", NET)], False),
+    ("... until it is done, and the rest still fails", [(0, "abcde", UP), (1, "abcd", NET), (30, "abcd", NET)], False),
+    ("... and all others fail again", [(0, "abcde", UP), (15, "abcd", NET), (1 + WINDOW_S, "a", NET)], True),
+    ("one of twenty still answers", [(0, "abcdefghijklmnopqrst", UP), (1, "abcdefghijklmnopqrs", NET)], True),
+    ("nobody ever answered: dead names", [(0, "abcdefg", NET)], False),
+    ("nobody ever answered, and they are many", [(0, "abcdefgh", NET)], True),
+    ("one domain that fails often", [(0, "abc", UP), (1, "aaaaaaaaaaaa", NET)], False),
+    ("a proxy, with one domain", [(0, "aaa", OWN)], True),
+    ("a proxy that works in between", [(0, "aa", OWN), (1, "a", UP), (2, "aa", OWN)], False),
+    ("nothing was tried", [(0, "abc", UP), (1, "abcabc", None)], False),
+]
+
+
+@pytest.mark.parametrize(("rows", "down"), [row[1:] for row in STORIES], ids=[row[0] for row in STORIES])
+def test_when_the_network_counts_as_down_f9(rows: Rows, down: bool) -> None:
+    outage = Outage()
+    turns = [outage.observe(domain, VISIT, fault, now) for now, domains, fault in rows for domain in domains]
+    assert outage.is_down is down
+    assert (Turn.DOWN in turns) is down
+
+
+def down_at(now: float) -> Outage:
+    outage = Outage(give_up_after_s=1_800.0)
+    for domain in "aaa":
+        outage.observe(domain, VISIT, OWN, now)
+    return outage
+
+
+def test_while_it_is_down_one_request_goes_out_now_and_then() -> None:
+    outage = down_at(10.0)
+    assert outage.hold_until(10.0) == 10.0 + PROBE_EVERY_S
+    outage.sent(20.0)
+    assert outage.hold_until(20.0) == 20.0 + PROBE_EVERY_S
+    assert outage.observe("b", VISIT, NET, 21.0) is Turn.NONE
+    assert outage.observe("b", VISIT, UP, 22.0) is Turn.BACK
+    assert outage.hold_until(22.0) < 0
+
+
+def test_the_attempts_of_the_window_are_given_back_and_no_others() -> None:
+    outage = Outage()
+    visits = {name: Visit(f"http://{name}.test/", attempt=3, task=name) for name in "abcd"}
+    for name in "abcd":
+        outage.observe(name, visits[name], UP, 0.0)
+    outage.observe("d", visits["d"], NET, 1.0)  # long before: its own trouble
+    for name in "aabcd"[:4]:
+        outage.observe(name, visits[name], NET, 2.0 + WINDOW_S)
+    assert outage.is_down
+    forgiven = {name: outage.forgive(visit).attempt for name, visit in visits.items()}
+    # c is the one that settled it: that visit is put back as it was, and needs no forgiving.
+    assert forgiven == {"a": 1, "b": 2, "c": 3, "d": 3}
+    assert outage.forgive(visits["a"]).attempt == 3, "once"
+
+
+def test_after_half_an_hour_what_fails_fails() -> None:
+    outage = down_at(0.0)
+    assert outage.excuses(OWN)
+    assert outage.hold_until(1_800.0) < 0
+    assert not outage.is_down
+    assert not outage.excuses(OWN)
+    outage.observe("a", VISIT, OWN, 1_801.0)
+    assert not outage.is_down
+    outage.observe("a", VISIT, UP, 1_802.0)
+    assert outage.excuses(OWN), "and with the next answer it may begin again"
+
+
+# --- Whole crawls in virtual time ------------------------------------------------------------------------------------
+
+NAMES = ["a.test", "b.test", "c.test", "d.test"]
+QUIET: dict[str, Any] = {"discover": False, "follow_links": True}
+
+
+def crawl_through(fails: Callable[[str, float], Reply | None], names: list[str] = NAMES, pages: int = 20) -> Story:
+    """Sites with pages enough for twenty seconds; `fails(host, now)` says what is wrong meanwhile."""
+    web: dict[str, Answers] = {}
+
+    def answer(url: str) -> Reply:
+        wrong = fails(url.split("/")[2], story.now)
+        return wrong or (FREE if url.endswith("robots.txt") else OK)
+
+    seeds = [f"http://{name}/{number}" for name in names for number in range(pages)]
+    web |= dict.fromkeys((*seeds, *(f"http://{name}/robots.txt" for name in names)), answer)
+    story = Story(seeds, web, took_s=0.05, **QUIET)
+    return story
+
+
+def test_ten_minutes_without_a_network_cost_nothing_but_the_time_f9() -> None:
+    story = crawl_through(lambda host, now: TIMEOUT if 5.0 <= now < 605.0 else None).run()
+    assert set(story.ends().values()) == {"done"}
+    assert max(final.visit.attempt for final in story.finals.values()) == 1, "no attempt is lost"
+    during = [asked for asked in story.asked if 6.0 <= asked.at < 605.0]
+    assert len(during) <= 600 / PROBE_EVERY_S + 1
+    first = min(asked.at for asked in story.asked if asked.at >= 605.0)
+    assert first <= 635.0
+    assert max(story.ended_at.values()) <= 605.0 + 20.0 + PROBE_EVERY_S
+    told = [type(event) for event in story.events if isinstance(event, NetworkDown | NetworkBack | CircuitOpened)]
+    assert told == [NetworkDown, NetworkBack]
+    for name in NAMES:
+        pace = story.frontier.registry.find(name)
+        assert pace is not None
+        assert (pace.strategy.delay_s, pace.troubles.error_streak, pace.block) == (1.0, 0, None)
+
+
+def test_a_resolver_that_is_down_when_the_crawl_begins_is_waited_for_f8() -> None:
+    """Eight sites, whose robots.txt cannot be had: nobody is given up."""
+    names = [f"{letter}.test" for letter in "abcdefghi"]
+    no_names = broken(Failure.NETWORK_DNS_FAILURE, dns_error="timeout")
+    story = crawl_through(lambda host, now: no_names if now < 300.0 else None, names, pages=2).run()
+    assert set(story.ends().values()) == {"done"}
+    assert max(story.ended_at.values()) <= 330.0
+    assert len([asked for asked in story.asked if asked.at < 300.0]) <= 9 + 300 / PROBE_EVERY_S + 1
+
+
+def test_a_proxy_that_is_down_is_no_fault_of_the_only_site_f10() -> None:
+    story = crawl_through(lambda host, now: PROXY if 5.0 <= now < 200.0 else None, ["a.test"]).run()
+    assert set(story.ends().values()) == {"done"}
+    assert max(final.visit.attempt for final in story.finals.values()) == 1
+    pace = story.frontier.registry.find("a.test")
+    assert pace is not None
+    assert (pace.troubles.failures, pace.strategy.delay_s) == (0, 1.0)
+    assert max(story.ended_at.values()) <= 200.0 + 30.0 + 20.0
+
+
+def test_sites_that_die_beside_one_that_lives_are_to_blame_themselves() -> None:
+    story = crawl_through(lambda host, now: TIMEOUT if now >= 5.0 and host != "a.test" else None).run()
+    assert not [event for event in story.events if isinstance(event, NetworkDown)]
+    assert [event for event in story.events if isinstance(event, CircuitOpened)]
+    assert {story.ends()[f"http://a.test/{number}"] for number in range(20)} == {"done"}
+    assert "network_timeout" in story.ends().values() or "cancelled" in story.ends().values()
+
+
+def test_a_network_that_never_comes_back_lets_the_job_end() -> None:
+    story = crawl_through(lambda host, now: TIMEOUT if now >= 5.0 else None, pages=7).run()
+    ends = set(story.ends().values())
+    assert "done" in ends
+    assert len(ends) > 1
+    assert max(story.ended_at.values()) >= 1_800.0
+
+
+def test_a_stop_during_an_outage_hands_everything_back_at_once() -> None:
+    story = crawl_through(lambda host, now: TIMEOUT if now >= 5.0 else None).run(until=30.0)
+    assert story.plan.patience.outage.is_down
+    story.stop()
+    story.run(until=31.0)
+    assert story.finished
+    assert Kind.PAGE in {asked.visit.kind for asked in story.asked}
