@@ -46,6 +46,12 @@ def test_a_plan_asks_for_no_page_and_why_tells_the_pace(
         assert Path("pages.csv").read_text().splitlines()[1] == url
         assert main(["export", file, "pages.csv"]) == 1, "nothing is written over"
         assert main(["export", file, "pages.csv", "--force", "--where", "http_status = 404"]) == 0
+        assert main(["audit", file, "--domain", domain, "--html", "audit.html"]) == 0
+        assert domain in Path("audit.html").read_text()
+        assert main(["audit", file, "--html", "audit.html"]) == 1
+        capsys.readouterr()
+        assert main(["rehearse", domain, file, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["pages"] >= 4
         assert main(["export", "none.duckdb", "pages.csv"]) == 1
         assert not Path("none.duckdb").exists()
 
@@ -56,3 +62,14 @@ def test_without_a_file_it_says_how_to_name_one(
     monkeypatch.chdir(tmp_path)
     assert main(["why", "a.test"]) == 1
     assert "amble why a.test FILE" in capsys.readouterr().err
+
+
+def test_a_rehearsal_meets_the_limit_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rehearse", "--pages", "300", "--rate", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["refusals"] >= 1
+    assert found["seconds"] > 140
+    assert main(["rehearse", "--pages", "300", "--rate", "2", "--max-rate", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["refusals"] == 0
+    assert main(["rehearse", "--pages", "300", "--rate=-2"]) == 2
+    assert "hint:" in capsys.readouterr().err

@@ -88,7 +88,10 @@ def make_parser() -> Parser:
         verb(name, told, file=True).add_argument("job", metavar="JOB", type=int, nargs="?", help=f"default: {default}")
     verb("jobs", "the jobs in a file", file=True)
     verb("domains", "what was learned of each domain", file=True)
-    verb("audit", "check the receipts: exit code 0 only if no rule was broken", file=True)
+    audit = verb("audit", "check the receipts: exit code 0 only if no rule was broken", file=True)
+    audit.add_argument("--domain", help="default: all of them")
+    audit.add_argument("--html", metavar="TO", help="write a page to send to the owner of a site")
+    audit.add_argument("--force", action="store_true", help="write over a file that is there")
     why = verb("why", "why a domain takes its time")
     why.add_argument("domain", metavar="DOMAIN")
     why.add_argument("file", metavar="FILE", nargs="?", help="default: named after the domain")
@@ -107,6 +110,7 @@ def make_parser() -> Parser:
         "--formulas", choices=["escape", "keep"], default="escape", help="text that a spreadsheet would compute"
     )
     export.add_argument("--force", action="store_true", help="write over a file that is there")
+    _add_model(verb("rehearse", "the pace of a crawl against a server as one imagines it, in virtual time"))
     doctor = verb("doctor", "look whether everything is in place for a crawl")
     doctor.add_argument("--host", default="example.com", help="a name to look up (default %(default)s)")
     doctor.add_argument("--into", metavar="FILE", default=".", help="where a crawl would go (default: here)")
@@ -139,11 +143,28 @@ def _add_seeds(parser: Parser) -> None:
     add_settings(parser)
 
 
-def add_settings(parser: Parser) -> None:
+def _add_model(parser: Parser) -> None:
+    parser.add_argument("domain", metavar="DOMAIN", nargs="?", help="a server as an earlier crawl found it")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the file of that crawl (default: named after it)")
+    parser.add_argument("--pages", type=int, help="(default: as many as it had, or 1000)")
+    model = parser.add_argument_group("the server")
+    model.add_argument("--rate", type=float, help="requests per second that it allows; default: as many as come")
+    model.add_argument("--burst", type=float, help="requests at once that it allows")
+    model.add_argument("--window", type=float, metavar="SECONDS", help="it counts in windows of this length")
+    model.add_argument("--penalty", type=float, metavar="SECONDS", help="who breaks the limit is shut out so long")
+    model.add_argument("--retry-after", action="store_true", default=None, help="it says how long to wait")
+    model.add_argument("--latency", type=float, metavar="SECONDS", help="how long an answer takes")
+    model.add_argument("--crawl-delay", type=float, metavar="SECONDS", help="what its robots.txt asks for")
+    add_settings(parser, ("pacing",))
+
+
+def add_settings(parser: Parser, only: Sequence[str] = ()) -> None:
     """A flag for each setting, told by the setting itself."""
     parts: dict[str, Any] = {}
     others = {name: other for other, name in SYNONYMS.items()}
     for part, name, info in fields():
+        if only and part not in only:
+            continue
         if part not in parts:
             parts[part] = parser.add_argument_group(part)
         kinds = kinds_of(info.annotation)

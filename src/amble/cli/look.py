@@ -60,13 +60,27 @@ def domains(arguments: argparse.Namespace) -> Exit:
 
 
 def audit(arguments: argparse.Namespace) -> Exit:
-    found = find_out(arguments.file, "audit")
-    text = found.pop("text")
+    found = find_out(arguments.file, "audit", **({} if arguments.domain is None else {"domain": arguments.domain}))
+    text, page = found.pop("text"), found.pop("html")
+    if arguments.html is not None:
+        write_new(Path(arguments.html), page, force=arguments.force)
+        say(f"written to {arguments.html}")
     if arguments.json:
         show_json(found)
     else:
         show(text)
     return Exit.DONE if not found["violations"] else Exit.ERROR
+
+
+def write_new(path: Path, text: str, *, force: bool) -> None:
+    """Never over another file, unless forced."""
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise StoreError(f"{path} is there already", hint="choose another name, or --force") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}", hint="see its folder") from None
 
 
 def pause(arguments: argparse.Namespace) -> Exit:

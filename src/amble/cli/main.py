@@ -24,6 +24,7 @@ _HOMES = {
     "plan": "reports",
     "why": "reports",
     "export": "reports",
+    "rehearse": "rehearse",
     "sql": "sql",
     "doctor": "doctor",
     "config": "config",

@@ -83,10 +83,12 @@ def progress_of(running: RunningJob, began: float, domains: int) -> JobProgress:
     job, result = running.job, running.result
     now = job.clock.monotonic()
     frontier = job.plan.frontier
-    slowest = heapq.nlargest(domains, frontier.lanes.values(), key=lambda lane: (remaining_s(lane, now), lane.pace.seq))
+    stored = frontier.backlog.stored
+    looked = [(lane, len(lane) + stored.get(lane.domain, 0)) for lane in frontier.lanes.values()]
+    slowest = heapq.nlargest(domains, looked, key=lambda each: (remaining_s(each[0], each[1], now), each[0].pace.seq))
     shown = tuple(
-        DomainProgress(snapshot_domain(lane.pace, now, len(lane)), len(lane), remaining_s(lane, now))
-        for lane in slowest
+        DomainProgress(snapshot_domain(lane.pace, now, queued), queued, remaining_s(lane, queued, now))
+        for lane, queued in slowest
     )
     state = job.store.state
     return JobProgress(
@@ -126,10 +128,9 @@ def phase_of(job: Job, *, paused: bool) -> str:
     return "crawling"
 
 
-def remaining_s(lane: Lane, now: float) -> float:
+def remaining_s(lane: Lane, visits: int, now: float) -> float:
     """How long the queue of a domain takes at its present pace."""
     pace = lane.pace
-    visits = len(lane)
     if not visits and not lane.under_way:
         return 0.0
     latency_s = pace.latency_s or 0.0

@@ -60,14 +60,15 @@ def domains(store: DuckDBStore) -> list[dict[str, Any]]:
     ]
 
 
-def audit(store: DuckDBStore) -> dict[str, Any]:
+def audit(store: DuckDBStore, domain: str | None = None) -> dict[str, Any]:
+    """Also as text, and as a page to send to the owner of a site."""
     _let_settle(store)
     cursor = store.cursor()
     try:
-        found = check(cursor)
+        found = check(cursor, domain)
     finally:
         cursor.close()
-    return {**found.as_dict(), "text": found.as_text()}
+    return {**found.as_dict(), "text": found.as_text(), "html": found.as_html()}
 
 
 def why(

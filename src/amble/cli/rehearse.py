@@ -1,0 +1,51 @@
+"""The pace of a crawl tried out on a model of a server, in virtual time: nothing is sent to anybody."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from amble.cli.arguments import settings_of
+from amble.cli.exits import Exit
+from amble.cli.look import must_exist
+from amble.cli.shown import show, show_json
+from amble.core.pacing.learned import Learned
+from amble.core.urls import domain_of
+from amble.settings_sources import resolve
+from amble.store.duckdb_store import DuckDBStore
+from amble.testing.rehearse import ServerModel, known_model
+from amble.testing.rehearse import rehearse as play
+
+PAGES = 1_000
+
+# flag -> what the model calls it
+_MODEL = {
+    "rate": "rate", "burst": "burst", "window": "window_s", "penalty": "penalty_s", "retry_after": "retry_after",
+    "latency": "latency_s", "crawl_delay": "crawl_delay_s",
+}  # fmt: skip
+
+
+def rehearse(arguments: argparse.Namespace) -> Exit:
+    settings = resolve(settings_of(arguments), said_by="the command line").settings
+    model, learned, pages = ServerModel(), None, PAGES
+    if arguments.domain is not None:
+        model, learned, pages = _known(arguments)
+    said: dict[str, Any] = {
+        name: value for flag, name in _MODEL.items() if (value := getattr(arguments, flag)) is not None
+    }
+    found = play(settings.pacing, arguments.pages or pages, replace(model, **said), learned=learned)
+    if arguments.json:
+        show_json(found.as_dict())
+    else:
+        show(found.as_text())
+    return Exit.DONE
+
+
+def _known(arguments: argparse.Namespace) -> tuple[ServerModel, Learned | None, int]:
+    domain = domain_of(arguments.domain)
+    file = arguments.file or f"{domain.replace(':', '_')}.duckdb"
+    must_exist(file)
+    with DuckDBStore.open(file) as store, store.database.reading() as connection:
+        model, learned, pages = known_model(connection, domain)
+    return model, learned, max(1, pages)
