@@ -50,7 +50,7 @@ class TerminalBar(NoBar):
 
 
 class NotebookBar(NoBar):
-    every_s = 0.5
+    every_s = EVERY_S
 
     def __init__(self) -> None:
         self._began = time.monotonic()
