@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amble.jobs import Job, JobResult
+from amble.jobs.shared import Shared
 from amble.report.audit import audit
 from amble.report.plan import HEADS, DomainPlan, Explained, explain
 from amble.settings import Settings
@@ -101,7 +103,10 @@ def test_a_plan_leaves_receipts_and_robots_and_no_job(tmp_path: Path) -> None:
         assert sum(site.under_crawl_delay for site in farm.judge().hosts) == 0
         farm.clear()
         again = plan(farm, file)
-        assert [entry.path for entry in farm.log()] == ["/sitemap.xml"], "robots.txt is known"
+        assert farm.log() == [], "what was found out is kept"
+        fresh = plan(farm, file, sitemap_cache_hours=0)
+        assert [entry.path for entry in farm.log()] == ["/sitemap.xml"]
+        assert row(fresh, "a").expected_s > row(again, "a").expected_s, "the crawl will read it again, too"
     with DuckDBStore.open(file) as store:
         assert store.jobs() == []
         receipts = store.cursor().execute("SELECT job_id, count(*) FROM amble.requests GROUP BY job_id").fetchall()
@@ -142,6 +147,41 @@ def test_what_is_stored_or_refused_is_not_fetched(tmp_path: Path) -> None:
     assert found.refused == 20 - allowed > 0
     assert found.stored == stored > 0
     assert found.to_fetch == allowed - stored
+
+
+@pytest.mark.parametrize(("age", "stale"), [(timedelta(days=1), 0), (timedelta(days=30), 7)])
+def test_what_is_stale_is_fetched_again_where_that_is_asked_for(tmp_path: Path, age: timedelta, stale: int) -> None:
+    """A page without dates in its sitemap is due after a week."""
+    file = tmp_path / "x.duckdb"
+    with Farm([Site(name="a.test", pages=Pages(7), sitemap=Sitemap(lastmod=False))]) as farm:
+        crawl(farm, file, **UNPACED)
+        with DuckDBStore.open(file) as store:
+            store.cursor().execute("UPDATE pages SET crawl_time = $1", [datetime.now(UTC).replace(tzinfo=None) - age])
+        kept = row(plan(farm, file, **UNPACED), "a")
+        updated = row(plan(farm, file, **UNPACED, update_stale=True), "a")
+    assert (kept.stored, kept.stale, kept.to_fetch) == (7, stale, 0)
+    assert (updated.stored, updated.stale, updated.to_fetch) == (7, stale, stale)
+
+
+def test_a_plan_shares_the_budget_of_running_jobs(tmp_path: Path) -> None:
+    """A crawl and a plan of it on one event loop: together they keep the delay."""
+    settings = Settings.of({"pacing": "fixed", "fixed_delay": 0.2, "sitemap_cache_hours": 0})
+    with Farm([listed("a.test", 6)]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver, "shared": Shared()}
+
+        async def both() -> Explained:
+            job = Job.start(store, farm.roots(), settings, **ways)
+            assert job.membership is not None
+            job.membership.begin(job.plan, job.clock, job.crawl.wake)
+            running = asyncio.create_task(job.run())
+            await asyncio.sleep(0.3)
+            found = await explain(store, farm.roots(), settings, **ways)
+            await running
+            return found
+
+        assert asyncio.run(both()).requests >= 1
+        starts = sorted(entry.arrived for entry in farm.log())
+    assert min(after - before for before, after in pairwise(starts)) > 0.15
 
 
 @pytest.mark.parametrize(

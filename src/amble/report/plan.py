@@ -7,34 +7,27 @@ print(explained.as_text())
 from __future__ import annotations
 
 import asyncio
-import random as system_random
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from amble.assemble import make_plan
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
-from amble.core.frontier.changes import Changes, Listing, Ready
-from amble.core.frontier.explore import ExploringFrontier
-from amble.core.frontier.visit import Kind
-from amble.core.pacing.learned import learn, worth_keeping
+from amble.core.frontier.recall import listed
 from amble.core.robots.verdict import Ask, Refused, Wait
-from amble.core.seeds import Seed, seed_url
-from amble.core.urls import domain_of
-from amble.crawl import Crawl
-from amble.fetcher import Fetcher, FetchResult, Resolver
-from amble.jobs import rows
+from amble.core.seeds import seed_url
+from amble.core.sitemap.stale import is_stale
+from amble.fetcher import Fetcher, Resolver
+from amble.jobs.shared import Shared
 from amble.report.expect import expect
+from amble.report.exploration import Exploration
 from amble.report.known import Known, known_latencies, stored_pages
 from amble.report.words import duration, html_table, text_table
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.seam import Batch, DomainRow
+from amble.store.seam import SitemapUrlRow
 
-NO_JOB = 0  # the job that receipts of a plan name: their requests were sent, and no job was made
 PATIENCE_S = 60.0  # what is not found out by then is left out, and said
 _SLICE = 2_000  # URLs judged at once, so that whoever shares the event loop is not kept waiting
 
@@ -128,147 +121,84 @@ async def explain(
     clock: Clock | None = None,
     policy: AddressPolicy | None = None,
     resolver: Resolver | None = None,
+    shared: Shared | None = None,
 ) -> Explained:
-    """Find out what a crawl of these seeds into this table would do. No job is made; its requests leave receipts."""
+    """Find out what a crawl of these seeds into this table would do. No job is made; its requests leave receipts.
+
+    `shared`: on the event loop of an engine, the budget that its jobs share.
+    """
     found = [seed_url(text) for text in seeds]
     clock = clock or SystemClock()
-    fetcher = Fetcher(
-        settings.fetching,
-        policy=policy or AddressPolicy.of(named=[seed.url for seed in found]),
-        resolver=resolver,
-        clock=clock,
-    )
-    explorer = Explorer(store, found, settings, clock, fetcher)
-    try:
-        await explorer.explore(patience_s)
-    finally:
-        await fetcher.close()
-        await explorer.keep()
-    return await explorer.explain(table)
+    began = clock.monotonic()
+    policy = policy or AddressPolicy.of(named=[seed.url for seed in found])
+    explored = Exploration(store, found, settings, clock, shared)
+    await explored.run(Fetcher(settings.fetching, policy=policy, resolver=resolver, clock=clock), patience_s)
+    stored, latencies = await asyncio.to_thread(_look, explored, table)
+    plans = [await _domain(explored, domain, stored, latencies.get(domain)) for domain in explored.urls]
+    plans.sort(key=lambda plan: (-plan.expected_s, plan.domain))
+    total_s = max((plan.expected_s for plan in plans), default=0.0)
+    return Explained(tuple(plans), total_s, explored.requests, clock.monotonic() - began)
 
 
-class Explorer:
-    """One look around."""
+class _Stored(NamedTuple):
+    """What the table holds of the URLs that were found."""
 
-    def __init__(
-        self, store: DuckDBStore, seeds: Sequence[Seed], settings: Settings, clock: Clock, fetcher: Fetcher
-    ) -> None:
-        self.store = store
-        self.seeds = seeds
-        self.settings = settings
-        self.clock = clock
-        self.urls: dict[str, list[str]] = {}  # by domain
-        self.sitemaps: Counter[str] = Counter()  # requests, by domain
-        self.listings: list[Listing] = []  # what each sitemap says
-        self.requests = 0
-        self._known: dict[str, DomainRow] = {}
-        self.late = False
-        self._session = int(clock.utc().timestamp() * 1_000)
-        self._began = clock.monotonic()
-        self.plan = make_plan(settings, seeds, system_random.random, frontier_kind=ExploringFrontier)
-        self.crawl = Crawl(
-            self.plan,
-            fetcher,
-            clock,
-            token=self.plan.frontier.book.terms.token,
-            in_flight_max=settings.fetching.max_total_connections,
-            on_changes=self._on_changes,
-        )
+    pages: Known
+    stale: frozenset[str]
 
-    async def explore(self, patience_s: float) -> None:
-        now, utc = self.clock.monotonic(), self.clock.utc()
-        frontier = self.plan.frontier
-        known, robots = await asyncio.to_thread(lambda: (self.store.load_domains(), self.store.load_robots()))
-        self._known = {row.domain: row for row in known}
-        learned = (rows.learned_of(row) for row in known)
-        frontier.registry.load((row for row in learned if row is not None), now, utc)
-        ages = ((row, (utc - row.fetched_at).total_seconds()) for row in robots if row.fetched_at)
-        frontier.book.load(ages, now)
-        self._on_changes(self.begin(now, utc), None, None, utc)
-        running = asyncio.create_task(self.crawl.run())
-        try:
-            await asyncio.wait({running}, timeout=patience_s)
-        finally:
-            if not running.done():  # out of patience, or somebody cancels this
-                self.late = True
-                self.crawl.stop()
-                await asyncio.wait({running})
-        running.result()  # what was our own fault is raised
 
-    def begin(self, now: float, utc: datetime) -> Changes:
-        """Where the look around starts."""
-        return self.plan.start(self.seeds, now, utc)
+def _look(explored: Exploration, table: str) -> tuple[_Stored, dict[str, float]]:
+    store = explored.store
+    with store.database.reading() as connection:
+        every = (url for urls in explored.urls.values() for url in urls)
+        pages = stored_pages(connection, table, store.database.name, every)
+        latencies = known_latencies(connection, list(explored.urls))
+    said, utc = store.listed(list(pages)), explored.clock.utc()
+    stale = frozenset(url for url, at in pages.items() if _is_stale(url, at, said.get(url), utc))
+    return _Stored(pages, stale), latencies
 
-    def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
-        if changes.listing is not None:
-            self.listings.append(changes.listing)
-        for visit in changes.accepted:
-            self.urls.setdefault(domain_of(visit.url), []).append(visit.url)
-        if ready is not None and result is not None:
-            self.requests += 1
-            self.sitemaps[domain_of(ready.visit.url)] += ready.visit.kind is Kind.SITEMAP
-            receipt = rows.request_row(ready, result, NO_JOB, self._session, utc)
-            self.store.submit(Batch(requests=[receipt], robots=self.plan.frontier.book.dump_changed()))
 
-    async def keep(self) -> None:
-        """What the next crawl must know: when each domain was last asked, and any limit that was met."""
-        now, utc = self.clock.monotonic(), self.clock.utc()
-        paces = [lane.pace for lane in self.plan.frontier.lanes.values() if lane.pace.seq]
-        kept: list[DomainRow] = []
-        for pace in paces:
-            met = learn(pace, now, utc) if pace.unsaved and worth_keeping(pace, now) else None
-            row = rows.domain_row(pace, met, utc, now)
-            known = self._known.get(pace.domain)
-            if known is not None and met is None:  # a few requests for a plan do not replace what a crawl counted
-                row = known._replace(crawl_delay_seconds=pace.crawl_delay_s, last_reserved_at=utc)
-            kept.append(row)
-        self.store.submit(Batch(domains=kept))
-        await asyncio.wrap_future(self.store.flush())
+def _is_stale(url: str, crawled_at: datetime | None, said: SitemapUrlRow | None, utc: datetime) -> bool:
+    if said is None:  # no sitemap speaks of it: then only the server can tell, and a crawl asks it
+        return True
+    entry = listed(url, said.lastmod, said.changefreq, said.priority)
+    return is_stale(crawled_at, entry.lastmod, entry.changefreq, utc)
 
-    # -- what came of it
 
-    async def explain(self, table: str) -> Explained:
-        domains = [domain for domain, urls in self.urls.items() if urls]
-        stored, latencies = await asyncio.to_thread(self._look, table, domains)
-        plans = [await self._domain(domain, stored, latencies.get(domain)) for domain in domains]
-        plans.sort(key=lambda plan: (-plan.expected_s, plan.domain))
-        total_s = max((plan.expected_s for plan in plans), default=0.0)
-        return Explained(tuple(plans), total_s, self.requests, self.clock.monotonic() - self._began)
+async def _domain(explored: Exploration, domain: str, stored: _Stored, latency_s: float | None) -> DomainPlan:
+    urls, visiting = explored.urls[domain], explored.settings.visiting
+    held = sum(url in stored.pages for url in urls)
+    stale = sum(url in stored.stale for url in urls)
+    left = stored.pages.keys() - stored.stale if visiting.update_stale else stored.pages.keys()
+    asked = [url for url in urls if url not in left]
+    refused, unknown = await _judge(explored, asked)
+    to_fetch = len(asked) - refused
+    pace = explored.pace(urls[0])
+    requests = to_fetch + explored.repeated[domain] if to_fetch else 0
+    expected = expect(pace, requests, latency_s or pace.latency_s or 0.0)
+    return DomainPlan(
+        domain, len(urls), held, stale, refused, to_fetch, expected.delay_s, expected.why, expected.concurrency,
+        expected.seconds, expected.sure and not unknown, _note(explored, unknown),
+    )  # fmt: skip
 
-    def _look(self, table: str, domains: Iterable[str]) -> tuple[Known, dict[str, float]]:
-        with self.store.database.reading() as connection:
-            every = (url for urls in self.urls.values() for url in urls)
-            stored = stored_pages(connection, table, self.store.database.name, every)
-            return stored, known_latencies(connection, list(domains))
 
-    async def _domain(self, domain: str, stored: Known, latency_s: float | None) -> DomainPlan:
-        frontier, urls = self.plan.frontier, self.urls[domain]
-        pace = frontier.lane(urls[0], self.clock.monotonic(), self.clock.utc()).pace
-        refused, unknown = await self._judge([url for url in urls if url not in stored])
-        held = sum(url in stored for url in urls)
-        to_fetch = len(urls) - held - refused
-        requests = to_fetch + self.sitemaps[domain]
-        expected = expect(pace, requests if to_fetch else 0, latency_s or pace.latency_s or 0.0)
-        return DomainPlan(
-            domain, len(urls), held, 0, refused, to_fetch, expected.delay_s, expected.why, expected.concurrency,
-            expected.seconds, expected.sure and not unknown, self._note(unknown),
-        )  # fmt: skip
+async def _judge(explored: Exploration, urls: Sequence[str]) -> tuple[int, int]:
+    """How many of these robots.txt refuses, and of how many nobody knows."""
+    refused = unknown = 0
+    book = explored.plan.frontier.book
+    for start in range(0, len(urls), _SLICE):
+        now = explored.clock.monotonic()
+        for url in urls[start : start + _SLICE]:
+            verdict = book.verdict(url, now)
+            refused += isinstance(verdict, Refused)
+            unknown += isinstance(verdict, Wait | Ask)
+            if isinstance(verdict, Ask):
+                book.forget_ask(verdict.origin)
+        await asyncio.sleep(0)
+    return refused, unknown
 
-    async def _judge(self, urls: Sequence[str]) -> tuple[int, int]:
-        """How many of these robots.txt refuses, and of how many nobody knows."""
-        refused = unknown = 0
-        for start in range(0, len(urls), _SLICE):
-            now = self.clock.monotonic()
-            for url in urls[start : start + _SLICE]:
-                verdict = self.plan.frontier.book.verdict(url, now)
-                refused += isinstance(verdict, Refused)
-                unknown += isinstance(verdict, Wait | Ask)
-                if isinstance(verdict, Ask):
-                    self.plan.frontier.book.forget_ask(verdict.origin)
-            await asyncio.sleep(0)
-        return refused, unknown
 
-    def _note(self, unknown: int) -> str:
-        if unknown:
-            return f"its robots.txt could not be read; {unknown} URLs wait for it"
-        return "there was not the time to read everything" if self.late else ""
+def _note(explored: Exploration, unknown: int) -> str:
+    if unknown:
+        return f"its robots.txt could not be read; {unknown} URLs wait for it"
+    return "there was not the time to read everything" if explored.late else ""
