@@ -35,14 +35,15 @@ class Mutant(NamedTuple):
 
 PACE, PLAN, FRONTIER = "core/pacing/pace.py", "core/frontier/plan.py", "core/frontier/frontier.py"
 LANE, BOOK, DISCOVERY = "core/frontier/lane.py", "core/robots/book.py", "core/frontier/discovery.py"
+INTAKE, BACKLOG = "core/frontier/intake.py", "core/frontier/backlog.py"
 CRAWL, OUTCOME, BLOCKS = "crawl.py", "core/outcome.py", "core/retry_after.py"
 
 MUTANTS = (
     Mutant("no spacing after a send", PACE, "        self.last_start = now\n        if self.bounds.random", "        if self.bounds.random", ("P1", "P1b")),
-    Mutant("the crawl delay is not heard", LANE, "self.pace.set_crawl_delay(max(self._asked_s.values(), default=None))", "pass", ("P1",)),
+    Mutant("the crawl delay is not heard", FRONTIER, "            self.registry.set_crawl_delay(lane.pace, lane.crawl_delay_s)", "            pass", ("P1",)),
     Mutant("robots.txt does not count as a request", FRONTIER, "self._heed(lane, origin)  # now", "pass  # now", ("P1",)),
     Mutant("the shortest crawl delay of two origins holds", LANE, "max(self._asked_s.values()", "min(self._asked_s.values()", ("P1",)),
-    Mutant("a resumed run keeps no distance", FRONTIER, "            lane.pace.resume_silently(resumed_at)", "            pass", ("P1",)),
+    Mutant("a resumed run keeps no distance", FRONTIER, "            lane.pace.resume_silently(since)", "            pass", ("P1",)),
     Mutant("max_rate is forgotten", "core/pacing/bounds.py", "(0.0 if max_rate is None else 1.0 / max_rate, Source.MAX_RATE)", "(0.0, Source.MAX_RATE)", ("P1",)),
     Mutant("spaced from the permit, not from the send", PACE, "        if now > self.last_start:\n            self.last_start = now\n            self._respace()", "        pass", ("P1", "P1b")),
     Mutant("one request more per domain", PACE, "len(flying) >= self.parallel", "len(flying) > self.parallel", ("P2",)),
@@ -69,19 +70,36 @@ MUTANTS = (
     Mutant("a 404 is tried again", OUTCOME, "Failure.HTTP_CLIENT_ERROR: Lesson(Outcome.SUCCESS, retried=False)", "Failure.HTTP_CLIENT_ERROR: Lesson(Outcome.SUCCESS, retried=True)", ("L3", "L1")),
     Mutant("a redirect forgets its task", "core/frontier/visit.py", "url=url, trail=(*self.trail, self.url)", "url=url, task=url, trail=(*self.trail, self.url)", ("L1",)),
     Mutant("a URL that robots.txt refuses vanishes", FRONTIER, "                self.end_visits([visit], Over(State.SKIPPED, verdict.failure, verdict.reason), now, utc, changes)\n", "", ("L1", "V6")),
-    Mutant("the same URL twice", PLAN, "        if not self._seen.add(visit.task):\n            return\n", "        self._seen.add(visit.task)\n", ("L1", "V5")),
-    Mutant("the budget counts what is queued, not what was accepted", PLAN, "overall is not None and self.frontier.accepted >= overall", "overall is not None and self.frontier.queued >= overall", ("L1",)),
+    Mutant("the same URL twice", INTAKE, "        if not self.seen.add(visit.task):\n            return\n", "        self.seen.add(visit.task)\n", ("L1", "V5")),
+    Mutant("the budget counts what is queued, not what was accepted", INTAKE, "overall is not None and frontier.accepted >= overall", "overall is not None and frontier.queued >= overall", ("L1",)),
     Mutant("stopping forgets what is queued", FRONTIER, "        self.draining = True\n        self._hand_back(changes)", "        self.draining = True\n        for lane in self.lanes.values():\n            lane.drain()", ("L1", "V6")),
-    Mutant("draining sends on", FRONTIER, "while self._heap and not self.draining:", "while self._heap:", ("J1", "L1", "V6")),
+    Mutant("draining sends on", FRONTIER, "while self._heap and not self.draining and", "while self._heap and", ("J1", "L1", "V6")),
     Mutant("a given-up request is not handed back", CRAWL, "        if task.cancelled():  # perhaps", "        if False:  # perhaps", ("L1", "V6", "V5", "P2")),
     Mutant("a pause does not pause", CRAWL, "            if self._holds:\n                return math.inf\n", "", ("J1",)),
-    Mutant("nothing ready is taken for the end", FRONTIER, "        if self.under_way:\n            return WaitUntil(math.inf)\n", "", ("V6", "L1")),
+    Mutant("nothing ready is taken for the end", FRONTIER, "if self.under_way or self.recalls", "if self.recalls", ("V6", "L1")),
     Mutant("nobody is told that an answer came", CRAWL, "        ready = self._tasks.pop(task)\n        self._settled.set()", "        ready = self._tasks.pop(task)", ("V5",)),
     Mutant("the robots.txt answered releases nobody", FRONTIER, "        lane.held = False\n        self._heed", "        self._heed", ("V5", "V6")),
     Mutant("a fault of our own keeps the turn to ask", DISCOVERY, "            book.forget_ask(origin)  # says nothing", "            pass  # says nothing", ("V5", "V6")),
     Mutant("a lost sitemap holds up its pages", FRONTIER, "        self.lane(visit.task, now, utc).walks[visit.task].failed(visit.first_url, failure)\n", "", ("V5", "V6")),
     Mutant("the wall clock spaces", "crawl.py", "now, utc, changes = self.clock.monotonic(), self.clock.utc(), Changes()", "now, utc, changes = self.clock.utc().timestamp(), self.clock.utc(), Changes()", ("P1", "V5", "V1", "P3")),
-    Mutant("polling without a pause", CRAWL, "return max(0.0, step.instant - now)", "return 0.0", ("V5",)),
+    Mutant("polling without a pause", CRAWL, "max(0.0, step.instant - now)", "0.0", ("V5",)),
+    Mutant("a stored page is asked for again", INTAKE, "        if visit.task in self.stored:\n            frontier.recall", "        if visit.task == '':\n            frontier.recall", ("R1",)),
+    Mutant("a claimed task is not looked for in the table", INTAKE, "            elif visit.task in self.stored:", "            elif visit.task == '':", ("R1",)),
+    Mutant("what its sitemap calls fresh is asked for", "core/frontier/recall.py", "return is_stale(stored.crawled_at, entry.lastmod, entry.changefreq, utc)", "return True", ("R1",)),
+    Mutant("a redirect to a stored page asks for it", PLAN, "if target in self.stored and not visit.stored:", "if target == '':", ("R1",)),
+    Mutant("a 304 is taken for a page", PLAN, "        elif unchanged and failure is None:", "        elif unchanged and visit.url == '':", ("R2",)),
+    Mutant("an unasked 304 is taken for a page", PLAN, "        if unchanged and not visit.is_conditional:", "        if unchanged and visit.url == '':", ("R2",)),
+    Mutant("a page that cannot be had again loses its row", FRONTIER, "if final.visit.stored and final.failure is not None", "if final.visit.url == '' and final.failure is not None", ("R2",)),
+    Mutant("what does not fit the window is forgotten", FRONTIER, "        changes.overflow.append(visit)\n", "", ("L1", "V6", "V5", "V0")),
+    Mutant("nobody is hungry", BACKLOG, "            self.hungry[domain] = None\n", "            pass\n", ("V5",)),
+    Mutant("the end does not wait for the store", FRONTIER, "or self.inflows or self.backlog.busy", "or self.inflows", ("V6", "L1")),
+    Mutant("the end does not wait for what is recalled", FRONTIER, "if self.under_way or self.recalls or", "if self.under_way or", ("V6", "L1")),
+    Mutant("what is claimed for a crawl that has stopped is lost", INTAKE, "                changes.finals.append(Final(visit, *STOPPED))", "                pass", ("L1", "V6")),
+    Mutant("a deferred domain is claimed for all the same", FRONTIER, "                self.deferred += self.backlog.leave(lane.domain)", "                self.backlog.leave(lane.domain)", ("L1", "V6", "V5")),
+    Mutant("a resumed job has its budgets per domain anew", INTAKE, "        frontier.pages.update(pages)\n", "", ("L1",)),
+    Mutant("a short block does not outlive a restart", "core/pacing/learned.py", "if left_s > 0 else None", "if left_s > 60 else None", ("P3",)),
+    Mutant("another crawl keeps no distance to the last one", "jobs/rows.py", "now - max(0.0, age_s)", "now - 1e9", ("P1",)),
+    Mutant("two sites that name one sitemap share its end", "core/frontier/recall.py", "self.visit.kind, self.visit.task, self.visit.url", "self.visit.kind, self.visit.url, self.visit.url", ("V6", "V5", "L1")),
 )  # fmt: skip
 
 

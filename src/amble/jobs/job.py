@@ -27,7 +27,7 @@ from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.seam import Batch, DomainRow, JobChange, JobRow, JobStatus, TaskState
+from amble.store.seam import Batch, JobChange, JobRow, JobStatus, TaskState
 
 KEEP_EVERY_S = 5.0  # how often learned delays and robots.txt files are handed to the store
 WINDOW = Window()
