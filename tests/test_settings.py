@@ -59,3 +59,21 @@ def test_without_pacing_only_what_the_server_asks_for_holds() -> None:
     refused = pace.reserve(20.0)
     assert isinstance(refused, float)
     assert refused > 31.0
+
+
+@pytest.mark.parametrize(
+    ("here", "password"),
+    [
+        ({}, None),
+        ({"http_proxy": "http://p:1", "http_proxy_username": "me", "http_proxy_password": "x"}, "x"),
+        ({"http_proxy": "http://q:1", "http_proxy_username": "me", "http_proxy_password": "x"}, None),
+        ({"http_proxy": "http://p:1", "http_proxy_username": "you", "http_proxy_password": "x"}, None),
+    ],
+    ids=["none here", "for this login", "for another proxy", "for another login"],
+)
+def test_a_password_is_not_stored_and_goes_to_no_other_proxy(here: dict[str, str], password: str | None) -> None:
+    login = {"http_proxy": "http://p:1", "http_proxy_username": "me", "http_proxy_password": "old"}
+    stored = Settings.of(login).given()
+    assert "old" not in str(stored)
+    found = Settings.taken_up(stored, Settings.of(here)).fetching.http_proxy_password
+    assert (found.get_secret_value() if found else None) == password

@@ -51,6 +51,16 @@ class Settings:
             named |= getattr(self, part).model_dump(mode="json", exclude_unset=True)
         return {name: value for name, value in named.items() if "password" not in name}
 
+    @classmethod
+    def taken_up(cls, stored: Mapping[str, Any], here: Self | None = None) -> Self:
+        """Those that a job was given. Its password was not stored: it is that of here, if it is for the same proxy."""
+        named = dict(stored)
+        if here is not None and here.fetching.http_proxy_password is not None:
+            login = ("http_proxy", "http_proxy_username")
+            if all(named.get(name) == getattr(here.fetching, name) for name in login):
+                named["http_proxy_password"] = here.fetching.http_proxy_password
+        return cls.of(named)
+
     def value(self, name: str) -> Any:
         """A setting by its flat name."""
         part = next(part for part, known, _ in fields() if known == name)

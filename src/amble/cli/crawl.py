@@ -91,7 +91,7 @@ def _take_up(arguments: argparse.Namespace) -> Exit:
             return Exit.DONE
         return run_job(
             store,
-            lambda watch: runner.take_up(store, job_id, listeners=[watch.event]),
+            lambda watch: runner.take_up(store, job_id, here=resolve().settings, listeners=[watch.event]),
             arguments.file,
             as_json=arguments.json,
         )

@@ -116,13 +116,13 @@ class Job:
         return cls(store, row, settings, **ways)
 
     @classmethod
-    def take_up(cls, store: DuckDBStore, job_id: int, **ways: Any) -> Job:
-        """An earlier job that did not finish."""
+    def take_up(cls, store: DuckDBStore, job_id: int, here: Settings | None = None, **ways: Any) -> Job:
+        """An earlier job that did not finish. What is not stored of its settings, a password, is taken from `here`."""
         row = next((job for job in store.jobs() if job.id == job_id), None)
         if row is None:
             raise StoreError(f"there is no job {job_id} in this file", hint="`amble jobs FILE` lists them")
         store.resume(job_id)
-        job = cls(store, row, Settings.of(dict(row.settings)), **ways)
+        job = cls(store, row, Settings.taken_up(row.settings, here), **ways)
         job._taken_up = True
         return job
 

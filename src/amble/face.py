@@ -1,1 +1,0 @@
-"""What Python programs and notebooks touch: `amble.crawl` and the job it returns."""
