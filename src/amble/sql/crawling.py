@@ -167,7 +167,8 @@ def _row(result: JobResult, nulls: int) -> Table:
 
 def _explained(place: Place, store: DuckDBStore, seeds: Seeds, settings: Settings, table: str) -> Table:
     found = in_thread(lambda: asyncio.run(explain(store, list(seeds.urls), settings, table=table, **_ways(place))))
-    return Table(_PLAN, found.as_rows())
+    rows = [[round(value, 3) if isinstance(value, float) else value for value in row] for row in found.as_rows()]
+    return Table(_PLAN, rows)
 
 
 def _ways(place: Place) -> dict[str, Any]:
