@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from amble.clock import SystemClock
+from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
-from amble.core.frontier.changes import Changes
-from amble.core.seeds import seed_url
+from amble.core.frontier.changes import Changes, Listing, Ready
+from amble.core.frontier.recall import Recall
+from amble.core.seeds import Seed, seed_url
+from amble.core.sitemap.document import SitemapEntry
 from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import origin_of
-from amble.fetcher import Fetcher
-from amble.report.plan import PATIENCE_S, Explorer
+from amble.fetcher import Fetcher, FetchResult
+from amble.report.exploration import Exploration
+from amble.report.plan import PATIENCE_S
 from amble.settings import Settings
 from amble.sql.crawling import Place, in_thread, limits_of, refuse_transaction, settings_here
 from amble.sql.seeds import read_seeds
@@ -30,19 +33,35 @@ ENTRIES = (
 )  # fmt: skip
 
 
-class SitemapExplorer(Explorer):
+class SitemapExploration(Exploration):
     """Looks at sitemaps alone. A seed that names a site means all of its sitemaps, any other is a sitemap itself."""
 
-    def begin(self, now: float, utc: datetime) -> Changes:
-        frontier = self.plan.frontier
-        for seed in self.seeds:
-            if seed.names_site:
-                self.plan.discovery.discover(seed.url, now, utc)
-            else:
-                origin = origin_of(seed.url)
-                frontier.lane(origin, now, utc).walks[origin] = SitemapWalk(origin, [seed.url])
-                frontier.walk_on(origin, now, utc)
-        return self.plan.start([seed for seed in self.seeds if seed.names_site], now, utc)
+    def __init__(self, store: DuckDBStore, seeds: Sequence[Seed], settings: Settings, clock: Clock) -> None:
+        super().__init__(store, [seed for seed in seeds if seed.names_site], settings, clock, None)
+        self.listings: list[Listing] = []
+        self._sitemaps = [seed.url for seed in seeds if not seed.names_site]
+        self._recalled = self.plan.sitemap_recalled
+        self.plan.sitemap_recalled = self._recall  # type: ignore[method-assign]
+
+    async def _load(self) -> None:
+        await super()._load()
+        now, utc, frontier = self.clock.monotonic(), self.clock.utc(), self.plan.frontier
+        for url in self._sitemaps:
+            origin = origin_of(url)
+            frontier.lane(origin, now, utc).walks[origin] = SitemapWalk(origin, [url])
+            frontier.walk_on(origin, now, utc)
+
+    def _recall(
+        self, recall: Recall, entries: Sequence[SitemapEntry], now: float, utc: datetime, *, is_index: bool = False
+    ) -> Changes:
+        """A sitemap that was read lately is not asked for again."""
+        self.listings.append(Listing(recall.visit.url, entries, is_index))
+        return self._recalled(recall, entries, now, utc, is_index=is_index)
+
+    def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
+        if changes.listing is not None:
+            self.listings.append(changes.listing)
+        super()._on_changes(changes, ready, result, utc)
 
 
 def entries_of(place: Place, select: str, options: Sequence[Option]) -> list[tuple[Any, ...]]:
@@ -63,15 +82,11 @@ async def _explore(store: DuckDBStore, urls: list[str], settings: Settings, plac
     clock = ways.get("clock") or SystemClock()
     policy = ways.get("policy") or AddressPolicy.of(named=urls)
     fetcher = Fetcher(settings.fetching, policy=policy, resolver=ways.get("resolver"), clock=clock)
-    explorer = SitemapExplorer(store, seeds, settings, clock, fetcher)
-    try:
-        await explorer.explore(PATIENCE_S)
-    finally:
-        await fetcher.close()
-        await explorer.keep()
+    explored = SitemapExploration(store, seeds, settings, clock)
+    await explored.run(fetcher, PATIENCE_S)
     return [
         (entry.url, listing.sitemap, without_zone(entry.lastmod), entry.changefreq, entry.priority)
-        for listing in explorer.listings
+        for listing in explored.listings
         if not listing.is_index
         for entry in listing.entries
     ]
