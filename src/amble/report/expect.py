@@ -13,6 +13,7 @@ from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
 
 PLAYED_MAX = 2_000  # requests; by then a pace that nobody refuses has found its rate
+_CLOSE = 1.05
 _WHEN = datetime(2000, 1, 1, tzinfo=UTC)
 _WHY = {
     Source.MINIMUM: "min_crawl_delay",
@@ -52,13 +53,18 @@ def expect(pace: Pace, requests: int, latency_s: float) -> Expected:
 
 def why(pace: Pace) -> str:
     """What sets the delay of a domain, in the words of a plan."""
-    if pace.source is Source.LEARNED:
-        return "learned" if pace.strategy.learned else "default"
-    if pace.source is Source.CRAWL_DELAY:
+    source = pace.source
+    if source is Source.LEARNED:
+        if pace.strategy.learned:
+            return "learned"
+        if pace.gap_s > _CLOSE * pace.bounds.gap_s:
+            return "default"
+        source = pace.bounds.source  # it comes down to what binds for good, and is all but there
+    if source is Source.CRAWL_DELAY:
         return "robots" if pace.bounds.asked_s is not None else "default"
-    if pace.source in (Source.MINIMUM, Source.MAX_RATE) and _ruled(pace):
+    if source in (Source.MINIMUM, Source.MAX_RATE) and _ruled(pace):
         return "rule"
-    return _WHY[pace.source]
+    return _WHY[source]
 
 
 def _ruled(pace: Pace) -> bool:
