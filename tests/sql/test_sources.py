@@ -201,6 +201,28 @@ def test_what_sitemaps_list(kind: Any) -> None:
         assert count == [(5 if kind == "urlset" else 2,)]
 
 
+def test_sitemaps_are_looked_at_in_the_pace_of_a_crawl_that_runs() -> None:
+    site = Site(
+        name="a.test", pages=Pages(30, size_bytes=500), robots=Robots(crawl_delay_s=0.1), sitemap=Sitemap("index")
+    )
+    with web(site) as (farm, con), con.cursor() as look:
+        url = farm.url("a.test")
+        statement = f"CRAWL (SELECT '{url}') INTO pages WITH (sitemap_cache_hours 0)"
+        crawl = threading.Thread(target=_run_until_stopped, args=(con, statement))
+        crawl.start()
+        try:
+            while len(paths_asked(farm)) < 3:
+                pass
+            rows = look.execute(f"SELECT count(*) FROM sitemap('{url}', sitemap_cache_hours := 0)").fetchall()
+        finally:
+            con.interrupt()
+            crawl.join()
+        assert rows == [(30,)]
+        (report,) = farm.judge().hosts
+        assert report.under_crawl_delay == 0
+        assert report.robots_fetches == 1
+
+
 def test_links_with_what_became_of_their_targets() -> None:
     pages = Paths({
         "/": html('<a href="/a">A</a> <a href="/gone" rel="nofollow x">G</a> <a href="https://other.test/">O</a>'),
@@ -220,6 +242,8 @@ def test_links_with_what_became_of_their_targets() -> None:
             (farm.url("a.test", "/gone"), "G", True, 404, True),
             ("https://other.test/", "O", False, None, False),
         ]
+        for table in ("site", "main.site", '"site"', "'main.site'"):
+            assert con.execute(f"SELECT count(*) FROM links({table})").fetchall() == [(3,)]
         assert con.execute("SELECT count(*) FROM amble.page_links").fetchall() == [(3,)]
 
 

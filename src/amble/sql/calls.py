@@ -206,3 +206,10 @@ def refuse_arguments(call: Call, least: int, most: int, shape: str) -> None:
     """So many arguments and no others."""
     if not least <= len(call.arguments) <= most:
         raise StatementError(f"{call.name} takes other arguments", hint=shape)
+
+
+def is_table_name(argument: str) -> bool:
+    """Whether an argument names a table outright: `pages`, `main.pages`, `"my pages"`."""
+    tokens = tokens_of(argument)
+    words, dots = tokens[::2], tokens[1::2]
+    return all(word.kind is Kind.WORD for word in words) and all(dot.is_dot for dot in dots)

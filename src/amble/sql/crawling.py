@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +15,7 @@ from amble.report.plan import HEADS, explain
 from amble.settings import Settings
 from amble.sql import options
 from amble.sql.caller import Caller
+from amble.sql.on_engine import on_engine
 from amble.sql.progress import NoBar, make_bar
 from amble.sql.result import Table
 from amble.sql.seeds import Seeds, read_seeds
@@ -87,7 +86,9 @@ def run_control(place: Place, control: Control, values: Mapping[str, Any]) -> Ta
         found = running(store).get(job_id)
         if control.verb is Verb.RESUME:
             if found is None:
-                found = take_up(store, job_id, **place.session.ways)
+                _resting(place.connection, control.verb, job_id)
+                here = settings_here(place, Crawl(""), {}, None)  # for a password, which is never stored
+                found = take_up(store, job_id, here=here, **place.session.ways)
             found.resume()
             return _row(wait(place, found), 0)
         if found is None:
@@ -166,32 +167,15 @@ def _row(result: JobResult, nulls: int) -> Table:
 
 
 def _explained(place: Place, store: DuckDBStore, seeds: Seeds, settings: Settings, table: str) -> Table:
-    found = in_thread(lambda: asyncio.run(explain(store, list(seeds.urls), settings, table=table, **_ways(place))))
+    found = on_engine(
+        lambda shared: explain(store, list(seeds.urls), settings, table=table, shared=shared, **_ways(place))
+    )
     rows = [[round(value, 3) if isinstance(value, float) else value for value in row] for row in found.as_rows()]
     return Table(_PLAN, rows)
 
 
 def _ways(place: Place) -> dict[str, Any]:
     return {name: way for name, way in place.session.ways.items() if name in ("clock", "policy", "resolver")}
-
-
-def in_thread(call: Callable[[], Any]) -> Any:
-    """In a thread of its own: this one may have an event loop that runs, as in a notebook."""
-    found: list[Any] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            found.append(call())
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run, name="amble-explain", daemon=True)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return found[0]
 
 
 def _resting(connection: DuckDBPyConnection, verb: Verb, job_id: int) -> Table:

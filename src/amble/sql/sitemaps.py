@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -16,10 +15,12 @@ from amble.core.sitemap.document import SitemapEntry
 from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import origin_of
 from amble.fetcher import Fetcher, FetchResult
+from amble.jobs.shared import Shared
 from amble.report.exploration import Exploration
 from amble.report.plan import PATIENCE_S
 from amble.settings import Settings
-from amble.sql.crawling import Place, in_thread, limits_of, refuse_transaction, settings_here
+from amble.sql.crawling import Place, limits_of, refuse_transaction, settings_here
+from amble.sql.on_engine import on_engine
 from amble.sql.seeds import read_seeds
 from amble.sql.statements import Crawl, Option
 from amble.sql.stores import open_store
@@ -36,8 +37,10 @@ ENTRIES = (
 class SitemapExploration(Exploration):
     """Looks at sitemaps alone. A seed that names a site means all of its sitemaps, any other is a sitemap itself."""
 
-    def __init__(self, store: DuckDBStore, seeds: Sequence[Seed], settings: Settings, clock: Clock) -> None:
-        super().__init__(store, [seed for seed in seeds if seed.names_site], settings, clock, None)
+    def __init__(
+        self, store: DuckDBStore, seeds: Sequence[Seed], settings: Settings, clock: Clock, shared: Shared
+    ) -> None:
+        super().__init__(store, [seed for seed in seeds if seed.names_site], settings, clock, shared)
         self.listings: list[Listing] = []
         self._sitemaps = [seed.url for seed in seeds if not seed.names_site]
         self._recalled = self.plan.sitemap_recalled
@@ -72,17 +75,18 @@ def entries_of(place: Place, select: str, options: Sequence[Option]) -> list[tup
     seeds = read_seeds(place.connection, select, {}, place.caller)
     database = current_database(place.connection)
     with open_store(place.connection, database, place.session, limits_of(settings)) as store:
-        rows: list[tuple[Any, ...]] = in_thread(lambda: asyncio.run(_explore(store, list(seeds.urls), settings, place)))
-    return rows
+        return on_engine(lambda shared: _explore(store, list(seeds.urls), settings, place, shared))
 
 
-async def _explore(store: DuckDBStore, urls: list[str], settings: Settings, place: Place) -> list[tuple[Any, ...]]:
+async def _explore(
+    store: DuckDBStore, urls: list[str], settings: Settings, place: Place, shared: Shared
+) -> list[tuple[Any, ...]]:
     seeds = [seed_url(url) for url in urls]
     ways = place.session.ways
     clock = ways.get("clock") or SystemClock()
     policy = ways.get("policy") or AddressPolicy.of(named=urls)
     fetcher = Fetcher(settings.fetching, policy=policy, resolver=ways.get("resolver"), clock=clock)
-    explored = SitemapExploration(store, seeds, settings, clock)
+    explored = SitemapExploration(store, seeds, settings, clock, shared)
     await explored.run(fetcher, PATIENCE_S)
     return [
         (entry.url, listing.sitemap, without_zone(entry.lastmod), entry.changefreq, entry.priority)

@@ -24,7 +24,7 @@ from duckdb import DuckDBPyConnection
 
 from amble.core.page.grid import read_grid
 from amble.errors import StatementError
-from amble.sql.calls import NAMES, Call, LiveTable, find, pieces_of, refuse_arguments
+from amble.sql.calls import NAMES, Call, LiveTable, find, is_table_name, pieces_of, refuse_arguments
 from amble.sql.crawling import Place
 from amble.sql.live import domains_now, domains_sql, frontier_now
 from amble.sql.result import Table
@@ -161,7 +161,9 @@ def _links(connection: DuckDBPyConnection, call: Call) -> str:
     refuse_arguments(call, 0, 1, "links('pages')")
     if call.options:
         raise StatementError("links() has no options", hint="links('pages')")
-    table = _text(connection, call, 0) if call.arguments else "pages"
+    table = "pages"
+    if call.arguments:
+        table = call.arguments[0] if is_table_name(call.arguments[0]) else _text(connection, call, 0)
     return f"amble.page_links({quote_text(table)})"
 
 
