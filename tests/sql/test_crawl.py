@@ -19,7 +19,7 @@ from amble.sql.connection import Connection
 from amble.sql.seeds import Seeds
 from amble.store.tables import COLUMNS
 from amble.testing.farm import Pages, Robots, Site
-from tests.sql.web import FAST, QUICK, Paths, paths_asked, web
+from tests.sql.web import FAST, QUICK, Paths, paths_asked, proxy_server, web
 
 SMALL = Pages(5, size_bytes=2_000)
 SLOW = Site(name="slow.test", pages=Pages(200, size_bytes=2_000), robots=Robots(crawl_delay_s=0.05))
@@ -469,6 +469,22 @@ def test_a_stopped_crawl_is_resumed_with_what_is_left() -> None:
         assert con.execute("SELECT count(*), count(DISTINCT url) FROM pages").fetchall() == [(30, 30)]
         with pytest.raises(StoreError, match="is over"):
             con.execute("STOP CRAWL 1")
+
+
+def test_a_job_is_resumed_with_the_password_of_today() -> None:
+    """It is never stored, so whoever goes on must have it."""
+    one = Site(name="a.test", pages=Pages(20, size_bytes=2_000), robots=Robots(crawl_delay_s=0.02))
+    with web(one) as (farm, con), proxy_server("me", "secret") as server:
+        con.execute(f"SET http_proxy = 'http://127.0.0.1:{server.server_port}'; SET http_proxy_username = 'me'")
+        con.execute("SET http_proxy_password = 'secret'")
+        stopper = when(lambda: len(farm.log()) > 5, con.interrupt)
+        with pytest.raises(duckdb.InterruptException):
+            con.execute(f"CRAWL (SELECT ?) INTO pages WITH (follow_links = true, {QUICK})", [farm.url("a.test")])
+        stopper.join()
+        con.execute("RESUME CRAWL 1")
+        assert con.execute("SELECT count(*) FROM pages WHERE http_status = 200").fetchall() == [(20,)]
+        with pytest.raises(StoreError, match="is over"):
+            con.execute("RESUME CRAWL 1")
 
 
 @pytest.mark.parametrize("statement", ["RESUME CRAWL 7", "PAUSE CRAWL 7", "STOP CRAWL 7"])

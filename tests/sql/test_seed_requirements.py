@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -30,7 +24,7 @@ from amble.testing.farm.limits import bucket, refusing
 from amble.testing.farm.sitemap import Sitemap
 from amble.testing.lab.servers import LogNormal
 from tests.core.pacing.story import LIMITED, NEVER_TRIPS, OK, Story, limited
-from tests.sql.web import FAST, QUICK, Paths, paths_asked, web
+from tests.sql.web import FAST, QUICK, Paths, paths_asked, proxy_server, web
 
 LINKS = f"WITH (follow_links = true, {QUICK})"
 SLACK_S = 0.002  # between our clock at the send and the server's at the arrival
@@ -463,49 +457,6 @@ def test_a_timeout_that_was_set_ends_a_request_that_takes_longer() -> None:
         script = f"SET http_timeout = 0.3; CRAWL (SELECT ?) INTO pages {FAST[:-1]}, max_retries = 0)"
         con.execute(script, [farm.url("a.test", "/x")])
         assert con.execute("SELECT error_type FROM pages").fetchall() == [("network_timeout",)]
-
-
-class Proxy(BaseHTTPRequestHandler):
-    """Fetches what it is asked for, from loopback whatever the name; asks for a password if there is one."""
-
-    asked: ClassVar[list[str]]
-    wanted: ClassVar[str | None]
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        if self.wanted is not None and self.headers.get("Proxy-Authorization") != self.wanted:
-            self.send_response(407)
-            self.send_header("Proxy-Authenticate", 'Basic realm="p"')
-            self.end_headers()
-            return
-        place = urlsplit(self.path)
-        onward = HTTPConnection("127.0.0.1", place.port or 80)
-        onward.request("GET", place.path, headers={"Host": place.netloc})
-        answer = onward.getresponse()
-        body = answer.read()
-        onward.close()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.headers["Content-Type"])
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *words: Any) -> None:
-        pass
-
-
-@contextmanager
-def proxy_server(username: str | None = None, password: str = "") -> Iterator[ThreadingHTTPServer]:
-    login = base64.b64encode(f"{username}:{password}".encode()).decode()
-    kind = type("OneProxy", (Proxy,), {"asked": [], "wanted": f"Basic {login}" if username else None})
-    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.mark.parametrize(

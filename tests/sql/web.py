@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from amble.sql.connection import Connection, open_connection
 from amble.testing.farm import Farm, Site
@@ -49,3 +54,46 @@ def paths_asked(farm: Farm, host: str | None = None) -> list[str]:
         for entry in farm.log()
         if (host is None or entry.host == host) and not entry.is_robots and "sitemap" not in entry.path
     ]
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Fetches what it is asked for, from loopback whatever the name; asks for a password if there is one."""
+
+    asked: ClassVar[list[str]]
+    wanted: ClassVar[str | None]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.wanted is not None and self.headers.get("Proxy-Authorization") != self.wanted:
+            self.send_response(407)
+            self.send_header("Proxy-Authenticate", 'Basic realm="p"')
+            self.end_headers()
+            return
+        place = urlsplit(self.path)
+        onward = HTTPConnection("127.0.0.1", place.port or 80)
+        onward.request("GET", place.path, headers={"Host": place.netloc})
+        answer = onward.getresponse()
+        body = answer.read()
+        onward.close()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.headers["Content-Type"])
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+@contextmanager
+def proxy_server(username: str | None = None, password: str = "") -> Iterator[ThreadingHTTPServer]:
+    login = base64.b64encode(f"{username}:{password}".encode()).decode()
+    kind = type("OneProxy", (Proxy,), {"asked": [], "wanted": f"Basic {login}" if username else None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
