@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +23,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         pages = {"/": "<a href=/a>a<a href=/b>b<a href=/secret>s", "/a": "<title>\x1b[31mred</title>", "/b": "b"}
-        body = "User-agent: *\nDisallow: /secret" if self.path == "/robots.txt" else pages.get(self.path)
+        path = self.path.partition("?")[0]
+        body = "User-agent: *\nDisallow: /secret" if path == "/robots.txt" else pages.get(path)
         self.send_response(200 if body else 404)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
@@ -84,6 +87,30 @@ def test_seeds_come_from_a_file_with_comments(site: str, tmp_path: Path) -> None
     assert main(["crawl", "--seeds", str(seeds), "--into", str(file), *QUICK]) == 0
     with duckdb.connect(str(file)) as connection:
         assert connection.execute("SELECT count(*) FROM pages").fetchall() == [(2,)]
+
+
+def test_seeds_come_from_a_pipe(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{site}a\n{site}b\n"))
+    file = tmp_path / "x.duckdb"
+    assert main(["crawl", "--seeds", "-", "--into", str(file), *QUICK]) == 0
+    with duckdb.connect(str(file)) as connection:
+        assert connection.execute("SELECT count(*) FROM pages").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("pages", "flags", "warned"), [(101, [], 1), (100, [], 0), (101, ["--contact", "https://you.example/bot"], 0)]
+)
+def test_more_than_a_hundred_pages_without_a_contact_warn_once(
+    pages: int, flags: list[str], warned: int, site: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("".join(f"{site}a?{number}\n" for number in range(pages)), encoding="utf-8")
+    assert main(["crawl", "--seeds", str(seeds), "--into", str(tmp_path / "x.duckdb"), *QUICK, *flags]) == 0
+    assert capsys.readouterr().err.count("warning: more than 100 pages") == warned
+
+
+def test_a_limit_that_was_met_is_told_by_the_exit_code(site: str, tmp_path: Path) -> None:
+    assert main(["crawl", site, "--into", str(tmp_path / "x.duckdb"), "--max-crawl-pages", "2", *QUICK]) == 4
 
 
 def test_a_result_as_json_can_be_piped(site: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

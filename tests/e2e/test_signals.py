@@ -82,7 +82,9 @@ def resume_to_the_end(farm: Farm, file: str) -> None:
     assert output_of("audit", file)[0] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["Ctrl-C", "SIGTERM", "closed terminal"]
+)
 def test_interrupted_once_it_lets_what_is_under_way_end(farm: Farm, tmp_path: Path, number: signal.Signals) -> None:
     file = str(tmp_path / "x.duckdb")
     with amble("crawl", farm.url(NAME), "--into", file, *SLOWLY) as process:

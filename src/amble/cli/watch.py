@@ -55,6 +55,7 @@ class Watch:
                 return result
             finally:
                 self._screen.close()
+                self._warn(running)
 
     def _show(self, running: RunningJob, into: str) -> None:
         try:
