@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 SEEDS  ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check sim bench soak clean
+.PHONY: help crawl test check sim bench bench-peers soak clean
 
 help:           ## say what the targets do
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 18
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "amble needs Python 3.11 or newer; try: make PYTHON=python3.12" >&2; exit 1; }
@@ -35,6 +35,9 @@ sim: $(VENV)/.ready     ## the pacing laboratory: every strategy and peer rule a
 bench: $(VENV)/.ready   ## benchmarks, as ratios against peers measured in the same run
 	$(BIN)/python -m bench
 
+bench-peers: $(VENV)/.ready     ## amble beside other crawlers on the same farm; they get an environment of their own
+	$(BIN)/python -m bench.peers
+
 soak: $(VENV)/.ready    ## the long campaigns
 	AMBLE_KILLS=132 $(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
 	$(MAKE) sim SEEDS=20
@@ -42,4 +45,4 @@ soak: $(VENV)/.ready    ## the long campaigns
 	$(BIN)/python -m tests.simulation.mutants
 
 clean:          ## forget the environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,68 @@
+"""One crawler on one web: its process measured, its manners judged by the sites' own log."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from amble.testing.farm import FarmProcess
+from bench._scenarios import Scenario, run_measured
+from bench.peers.crawlers import Crawler, Place
+
+TIMEOUTS_S = {"one": 90.0, "many": 90.0, "crowd": 60.0, "hidden": 120.0, "isolation": 90.0, "shop": 400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run came to. Numbers about manners are counted by the farm."""
+
+    crawler: str
+    version: str
+    scenario: str
+    pages: int
+    got: int
+    requests: int
+    refusals: int
+    efficiency: float
+    inside_retry_after: int
+    under_crawl_delay: int
+    before_robots: int
+    cpu_s: float
+    wall_s: float
+    rss_mb: float
+    ended: bool  # by itself, within the time it was given
+
+    @property
+    def pages_per_cpu_s(self) -> float:
+        return self.got / self.cpu_s if self.cpu_s else 0.0
+
+    @property
+    def share(self) -> float:
+        return self.got / max(1, self.pages)
+
+
+def run(crawler: Crawler, version: str, scenario: Scenario, farm: FarmProcess, python: Path) -> Result:
+    """Let a crawler have a farm to itself."""
+    farm.clear()
+    with tempfile.TemporaryDirectory(prefix="amble-peers-") as folder:
+        command = crawler.command(Place(farm, scenario, Path(folder), python))
+        used = run_measured(command, given="\n".join(farm.roots()), timeout_s=TIMEOUTS_S[scenario.name])
+    report = farm.judge()
+    return Result(
+        crawler.name,
+        version,
+        scenario.name,
+        report.pages,
+        report.got,
+        report.requests,
+        report.refusals,
+        report.efficiency,
+        sum(one.inside_retry_after for one in report.hosts),
+        sum(one.under_crawl_delay for one in report.hosts),
+        sum(one.before_robots for one in report.hosts),
+        used.cpu_s,
+        used.wall_s,
+        used.rss_mb,
+        used.status == 0,
+    )
