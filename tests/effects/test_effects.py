@@ -55,6 +55,7 @@ EFFECTS: dict[str, Row] = {
     "log_skipped": Row(crawl_once, False, CRAWL),
     "accept_content_types": Row(crawl_once, ["text/*"], CRAWL),
     "reject_content_types": Row(crawl_once, ["application/*"], CRAWL),
+    "batch_size": Row(crawling.stored_early, 10),
     "update_stale": Row(crawling.twice, True, CRAWL),
     "sitemap_cache_hours": Row(crawling.twice, 0, CRAWL),
     "retry_statuses": Row(crawl_once, [418], {**CRAWL, "max_retries": 1}),

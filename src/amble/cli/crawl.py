@@ -21,16 +21,18 @@ from amble.core.urls import domain_of
 from amble.errors import BadUrl
 from amble.jobs import runner
 from amble.jobs.runner import RunningJob
+from amble.settings import Settings
 from amble.settings_sources import resolve
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import UNFINISHED
+from amble.store.writer import WriterLimits
 
 
 def crawl(arguments: argparse.Namespace) -> Exit:
     settings = resolve(settings_of(arguments), said_by="the command line").settings
     seeds = seeds_of(arguments)
     into = arguments.into or default_file(seeds)
-    with DuckDBStore.open(into, sealed=True) as store:
+    with DuckDBStore.open(into, sealed=True, limits=limits_of(settings)) as store:
         return run_job(
             store,
             lambda watch: runner.start(store, seeds, settings, arguments.table, listeners=[watch.event]),
@@ -64,6 +66,10 @@ def run_job(store: DuckDBStore, begin: Callable[[Watch], RunningJob], into: str,
     else:
         screen.line(summary(running.job, result, into))
     return exit_of(result)
+
+
+def limits_of(settings: Settings) -> WriterLimits:
+    return WriterLimits(batch_size=settings.visiting.batch_size)
 
 
 def seeds_of(arguments: argparse.Namespace) -> list[str]:

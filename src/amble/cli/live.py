@@ -110,7 +110,7 @@ def _colour(domain: DomainProgress) -> str:
 
 
 def _is_held(progress: JobProgress) -> bool:
-    return progress.phase in ("paused", "stopping", "waiting for the disk")
+    return progress.phase in ("paused", "stopping", "waiting for the disk", "waiting for the network")
 
 
 def pages_per_s(progress: JobProgress) -> float:

@@ -121,6 +121,8 @@ def phase_of(job: Job, *, paused: bool) -> str:
         return "paused"
     if job.store.state.paused:
         return "waiting for the disk"
+    if job.plan.patience.outage.is_down:
+        return "waiting for the network"
     if any(not walk.finished for lane in frontier.lanes.values() for walk in lane.walks.values()):
         return "looking for sitemaps" if not job.result.pages else "crawling, reading sitemaps"
     if not frontier.pages_under_way and not job.result.pages:
