@@ -35,12 +35,14 @@ SOMETIMES = {
     *("BlockOpened", "BlockClosed", "CircuitOpened", "CircuitHalfOpened", "CircuitClosed", "ConcurrencyChanged"),
     *("drain", "stop", "crash", "paused", "cancelled under way", "wall clock set"),
     *("a full domain", "every place taken", "Retry-After", "a long page"),
+    *("left to the store", "claimed", "recalled", "sitemap recalled", "stored already", "crawled again"),
+    *("page 304", "304 unasked", "confirmed", "kept, though it could not be had again"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_seed_breaks_a_rule(chunk: int) -> None:
-    """P1 P2 P3 P5 L1 L3 L4 S1 V1 V5 V6; each line of a failure says how to repeat it."""
+    """P1 P2 P3 P5 R1 R2 L1 L3 L4 S1 V1 V5 V6; each line of a failure says how to repeat it."""
     traces = [simulate(seed) for seed in range(chunk * LONGER, (chunk + 1) * LONGER)]
     assert [failure_line(trace) for trace in traces if trace.violations] == []
     assert sum(trace.requests for trace in traces) > 5 * LONGER

@@ -118,11 +118,13 @@ class Story:
         window: Window | None = None,
         stored: Mapping[str, Stored] | None = None,
         listings: Mapping[str, Read] | None = None,
+        address: str | None = None,
         **settings: Any,
     ) -> None:
         self.web = {url: list(reply) if isinstance(reply, list) else reply for url, reply in (web or {}).items()}
         self.took_s = took_s
         self.in_flight_max = in_flight_max
+        self.address = address  # where all of this web lives
         self.now = 0.0
         self.asked: list[Asked] = []
         self.finals: dict[str, Final] = {}
@@ -188,6 +190,9 @@ class Story:
         while self._flying and self._flying[0][0] <= self.now:
             _, _, ready = heapq.heappop(self._flying)
             fetched = self._reply(ready.visit).result(ready.visit.url, self.took_s)
+            if self.address is not None:
+                lane = self.frontier.lane(ready.visit.url, self.now, self.utc)
+                self.frontier.share(lane, self.address, self.now)
             self.take(self.plan.settle(ready, fetched, read(ready.visit, fetched), self.now, self.utc))
 
     def serve(self) -> None:

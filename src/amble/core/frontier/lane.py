@@ -32,7 +32,8 @@ class Lane:
 
     __slots__ = (
         "_asked_s", "_due", "_later", "failed_streak", "held", "last_failure", "limit_streak", "over", "pace", "place",
-        "rest_until", "stalled_since", "token", "under_way", "walks",
+        "rest_until", "stalled_since", "token", "under_way", "waits_at",
+        "walks",
     )  # fmt: skip
 
     def __init__(self, pace: Pace) -> None:
@@ -42,6 +43,7 @@ class Lane:
         self.place: float | None = None  # where it stands in the frontier's heap; None: it does not
         self.token = 0  # of the newest place; older ones are void
         self.under_way = 0
+        self.waits_at: str | None = None  # the address for which it stands in a queue with its neighbours
         self.held = False  # its robots.txt is being asked for: only that may be visited
         self.walks: dict[str, SitemapWalk] = {}  # by origin: http and https are two sites that share a pace
         self.failed_streak = 0  # tasks
@@ -73,6 +75,11 @@ class Lane:
             or self.stalled_since is not None
             or self.rest_until > now
         )
+
+    def waits_for_address(self, now: float) -> bool:
+        """Whether nothing but the address that it shares holds this domain up."""
+        shared = self.pace.shared
+        return shared is not None and self.pace.ready(now) and not shared.ready(now)
 
     def push(self, visit: Visit) -> None:
         # Retries and redirects keep their depth and so their place: breadth first, whatever happens on the way.
