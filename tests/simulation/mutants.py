@@ -35,15 +35,15 @@ class Mutant(NamedTuple):
 
 PACE, PLAN, FRONTIER = "core/pacing/pace.py", "core/frontier/plan.py", "core/frontier/frontier.py"
 LANE, BOOK, DISCOVERY = "core/frontier/lane.py", "core/robots/book.py", "core/frontier/discovery.py"
-INTAKE, BACKLOG = "core/frontier/intake.py", "core/frontier/backlog.py"
+INTAKE, BACKLOG, LANES = "core/frontier/intake.py", "core/frontier/backlog.py", "core/frontier/lanes.py"
 CRAWL, OUTCOME, BLOCKS = "crawl.py", "core/outcome.py", "core/retry_after.py"
 
 MUTANTS = (
     Mutant("no spacing after a send", PACE, "        self.last_start = now\n        if self.bounds.random", "        if self.bounds.random", ("P1", "P1b")),
-    Mutant("the crawl delay is not heard", FRONTIER, "            self.registry.set_crawl_delay(lane.pace, lane.crawl_delay_s)", "            pass", ("P1",)),
+    Mutant("the crawl delay is not heard", LANES, "            self.registry.set_crawl_delay(lane.pace, lane.crawl_delay_s)", "            pass", ("P1",)),
     Mutant("robots.txt does not count as a request", FRONTIER, "self._heed(lane, origin)  # now", "pass  # now", ("P1",)),
     Mutant("the shortest crawl delay of two origins holds", LANE, "max(self._asked_s.values()", "min(self._asked_s.values()", ("P1",)),
-    Mutant("a resumed run keeps no distance", FRONTIER, "            lane.pace.resume_silently(since)", "            pass", ("P1",)),
+    Mutant("a resumed run keeps no distance", LANES, "            lane.pace.resume_silently(since)", "            pass", ("P1",)),
     Mutant("max_rate is forgotten", "core/pacing/bounds.py", "(0.0 if max_rate is None else 1.0 / max_rate, Source.MAX_RATE)", "(0.0, Source.MAX_RATE)", ("P1",)),
     Mutant("spaced from the permit, not from the send", PACE, "        if now > self.last_start:\n            self.last_start = now\n            self._respace()", "        pass", ("P1", "P1b")),
     Mutant("one request more per domain", PACE, "len(flying) >= self.parallel", "len(flying) > self.parallel", ("P2",)),
@@ -90,7 +90,7 @@ MUTANTS = (
     Mutant("a 304 is taken for a page", PLAN, "        elif unchanged and failure is None:", "        elif unchanged and visit.url == '':", ("R2",)),
     Mutant("an unasked 304 is taken for a page", PLAN, "        if unchanged and not visit.is_conditional:", "        if unchanged and visit.url == '':", ("R2",)),
     Mutant("a page that cannot be had again loses its row", FRONTIER, "if final.visit.stored and final.failure is not None", "if final.visit.url == '' and final.failure is not None", ("R2",)),
-    Mutant("what does not fit the window is forgotten", FRONTIER, "        changes.overflow.append(visit)\n", "", ("L1", "V6", "V5", "V0")),
+    Mutant("what does not fit the window is forgotten", LANES, "        changes.overflow.append(visit)\n", "", ("L1", "V6", "V5", "V0")),
     Mutant("nobody is hungry", BACKLOG, "            self.hungry[domain] = None\n", "            pass\n", ("V5",)),
     Mutant("the end does not wait for the store", FRONTIER, "or self.inflows or self.backlog.busy", "or self.inflows", ("V6", "L1")),
     Mutant("the end does not wait for what is recalled", FRONTIER, "if self.under_way or self.recalls or", "if self.under_way or", ("V6", "L1")),
@@ -100,6 +100,7 @@ MUTANTS = (
     Mutant("a short block does not outlive a restart", "core/pacing/learned.py", "if left_s > 0 else None", "if left_s > 60 else None", ("P3",)),
     Mutant("another crawl keeps no distance to the last one", "jobs/rows.py", "now - max(0.0, age_s)", "now - 1e9", ("P1",)),
     Mutant("two sites that name one sitemap share its end", "core/frontier/recall.py", "self.visit.kind, self.visit.task, self.visit.url", "self.visit.kind, self.visit.url, self.visit.url", ("V6", "V5", "L1")),
+    Mutant("whoever waits for an address is never called", LANES, "                self.schedule(first, now)\n                return\n", "                return\n", ("V5", "V1", "V6")),
 )  # fmt: skip
 
 
