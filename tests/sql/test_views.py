@@ -94,6 +94,15 @@ def test_changes_between_two_crawls() -> None:
         assert con.execute("SELECT count(*) FROM amble.changes_between(1, 1)").fetchall() == [(0,)]
 
 
+def test_a_page_that_the_server_says_is_the_same_has_not_changed() -> None:
+    with web(Site(name="a.test", pages=Pages(6, size_bytes=500))) as (farm, con):
+        options = f"WITH (follow_links = true, update_stale = true, {QUICK})"
+        for _ in range(2):
+            con.execute(f"CRAWL (SELECT '{farm.url('a.test')}') INTO pages {options}")
+        assert con.execute("SELECT count(*) FROM amble.history WHERE http_status = 304").fetchall() == [(6,)]
+        assert con.execute("FROM amble.changes").fetchall() == []
+
+
 def test_views_read_large_tables_in_time_near_their_size() -> None:
     """Nothing is joined with everything."""
     with duckdb.connect() as connection:
