@@ -178,7 +178,7 @@ async def _domain(explored: Exploration, domain: str, stored: _Stored, latency_s
     expected = expect(pace, requests, latency_s or pace.latency_s or 0.0)
     return DomainPlan(
         domain, len(urls), held, stale, refused, to_fetch, expected.delay_s, expected.why, expected.concurrency,
-        expected.seconds, expected.sure and not unknown, _note(explored, unknown),
+        expected.seconds, (expected.sure or not requests) and not unknown, _note(explored, unknown),
     )  # fmt: skip
 
 

@@ -18,7 +18,9 @@ STYLE = (
 
 
 def duration(seconds: float) -> str:
-    """0.25 s, 2.0 s, 45 s, 3 min 20 s, 3 h 10 min, 2 d 4 h."""
+    """0 s, 12 ms, 0.25 s, 2.0 s, 45 s, 3 min 20 s, 3 h 10 min, 2 d 4 h."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.0005 else "0 s"
     if seconds < 0.995:
         return f"{seconds:.2f} s"
     if seconds < 9.95:
