@@ -23,6 +23,7 @@ PUBLIC = {
     "BadUrl",
     "CircuitOpen",
     "Connection",
+    "CrawlJob",
     "Denied",
     "Failure",
     "Limiter",
@@ -35,8 +36,26 @@ PUBLIC = {
     "TooLate",
     "__version__",
     "connect",
+    "crawl",
+    "crawl_async",
     "domain_of",
+    "resume",
+    "resume_async",
 }
+
+CRAWL = {
+    "crawl": "(seeds: 'str | Iterable[str]', into: 'Path | None' = None, *, table: 'str' = 'pages',"
+    " wait: 'bool' = True, **settings: 'Any') -> 'CrawlJob'",
+    "crawl_async": "(seeds: 'str | Iterable[str]', into: 'Path | None' = None, *, table: 'str' = 'pages',"
+    " **settings: 'Any') -> 'CrawlJob'",
+    "resume": "(into: 'Path', job_id: 'int | None' = None, *, wait: 'bool' = True) -> 'CrawlJob'",
+    "resume_async": "(into: 'Path', job_id: 'int | None' = None) -> 'CrawlJob'",
+}
+
+JOB = {
+    "arrow", "close", "counts", "df", "done", "pages", "pause", "progress", "result", "resume", "sql", "status", "stop",
+    "wait", "wait_or_stop", "why",
+}  # fmt: skip
 
 LIMITER = {
     "changed": "(self, *, force: 'bool' = False) -> 'list[dict[str, Any]]'",
@@ -108,6 +127,22 @@ def test_the_methods_of_the_limiter_are_these() -> None:
     assert methods == LIMITER
 
 
+@pytest.mark.parametrize("name", sorted(CRAWL))
+def test_what_starts_a_crawl_is_called_so(name: str) -> None:
+    assert str(inspect.signature(getattr(amble, name))) == CRAWL[name]
+
+
+def test_the_face_of_a_job_is_this() -> None:
+    assert {name for name in dir(amble.CrawlJob) if not name.startswith("_")} == JOB
+
+
+def test_the_function_keeps_its_name_though_a_module_has_the_same() -> None:
+    said = _modules_after("import amble; from amble.crawl import Crawl; assert callable(amble.crawl), amble.crawl")
+    assert "amble.crawl" in said
+    said = _modules_after("import amble; amble.crawl; from amble.crawl import Crawl; assert callable(amble.crawl)")
+    assert "amble.face" in said
+
+
 def test_the_face_of_a_permit_is_this() -> None:
     permit = amble.Limiter().permit_sync("https://a.test/")
     assert {name for name in dir(permit) if not name.startswith("_")} == PERMIT
@@ -165,6 +200,14 @@ if TYPE_CHECKING:
     def settings() -> amble.Limiter:
         rules = {"*.shop.example": amble.Rule(delay=2.0, parallel=1)}
         return amble.Limiter(amble.PacingSettings(pacing="linear", rules=rules))
+
+    async def crawled() -> tuple[int, list[str]]:
+        job = amble.crawl("https://a.test/", "a.duckdb", table="t", wait=False, follow_links=True)
+        job = await job
+        same: amble.CrawlJob = job.wait(1.5)
+        with await amble.crawl_async(["a.test"]) as other, amble.resume("a.duckdb", 1):
+            titles = [str(row[0]) for row in other.sql("SELECT title FROM t").fetchall()]
+        return same.counts["pages"], titles
 
     def denied(error: amble.CircuitOpen | amble.TooLate) -> tuple[str, float, str | None]:
         return error.domain, error.wait_s, error.hint

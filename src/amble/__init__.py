@@ -1,5 +1,8 @@
 """A polite web crawler that learns the pace each site can bear.
 
+    job = amble.crawl("https://example.com/", into="site.duckdb")
+    job.sql("SELECT url, title FROM pages")
+
 The limiter on its own, for any HTTP code:
 
     limiter = amble.Limiter()
@@ -10,7 +13,9 @@ The limiter on its own, for any HTTP code:
 Names are imported when they are first used, so that `import amble` costs next to nothing.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +34,11 @@ if TYPE_CHECKING:
     from amble.errors import SettingsError as SettingsError
     from amble.errors import StatementError as StatementError
     from amble.errors import TooLate as TooLate
+    from amble.face import CrawlJob as CrawlJob
+    from amble.face import crawl as crawl
+    from amble.face import crawl_async as crawl_async
+    from amble.face import resume as resume
+    from amble.face import resume_async as resume_async
     from amble.limiter import Limiter as Limiter
     from amble.sql.connection import Connection as Connection
     from amble.sql.connection import connect as connect
@@ -43,6 +53,7 @@ _HOMES = {
         "AlreadySettled", "AmbleError", "BadDomain", "BadUrl", "CircuitOpen", "Denied", "PermitError", "SettingsError",
         "StatementError", "TooLate",
     ),
+    "amble.face": ("CrawlJob", "crawl", "crawl_async", "resume", "resume_async"),
     "amble.limiter": ("Limiter",),
     "amble.sql.connection": ("Connection", "connect"),
 }  # fmt: skip
@@ -64,6 +75,19 @@ if not TYPE_CHECKING:  # else the checker would believe in every name
             raise AttributeError(f"module 'amble' has no attribute {name!r}")
         globals()[name] = value
         return value
+
+    class _Package(ModuleType):
+        """`amble.crawl` is the function, though importing the module of that name would put the module in its place."""
+
+        @property
+        def crawl(self) -> Any:
+            return import_module("amble.face").crawl
+
+        @crawl.setter
+        def crawl(self, module: ModuleType) -> None:
+            pass
+
+    sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

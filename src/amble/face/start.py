@@ -1,0 +1,154 @@
+"""`amble.crawl` and `amble.resume`: from arguments to a job that runs, in scripts, notebooks and coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from amble.core.seeds import seed_url
+from amble.core.urls import domain_of
+from amble.errors import AmbleError, BadUrl, StoreError
+from amble.face.job import CrawlJob, Hold
+from amble.face.show import bar_for, in_notebook
+from amble.jobs import runner
+from amble.jobs.runner import RunningJob
+from amble.settings_sources import resolve
+from amble.sql.connection import connect
+from amble.sql.crawling import limits_of
+from amble.sql.stores import open_store
+from amble.sql.targets import current_database
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import UNFINISHED
+from amble.store.writer import WriterLimits
+
+Path = str | os.PathLike[str]
+
+
+def crawl(
+    seeds: str | Iterable[str], into: Path | None = None, *, table: str = "pages", wait: bool = True, **settings: Any
+) -> CrawlJob:
+    """Crawl sites or pages into a DuckDB file, and return the job.
+
+    A host or a root URL means the site, a longer URL the page. `into` is a file, `":memory:"`, or by default a file
+    named after the first host. `settings` are those of docs/settings.md; the environment and amble.toml come after.
+    With `wait=False` the job runs on while you do something else.
+    """
+    if wait:
+        _refuse_in_coroutine("crawl")
+    return _finish(_begin_crawl(seeds, into, table, settings), wait=wait)
+
+
+async def crawl_async(
+    seeds: str | Iterable[str], into: Path | None = None, *, table: str = "pages", **settings: Any
+) -> CrawlJob:
+    """The same for coroutines: waits for the end without holding up the loop. Cancelled, it stops the job politely."""
+    return await _finish_async(lambda: _begin_crawl(seeds, into, table, settings))
+
+
+def resume(into: Path, job_id: int | None = None, *, wait: bool = True) -> CrawlJob:
+    """Go on with a job that did not finish; by default with the last such."""
+    if wait:
+        _refuse_in_coroutine("resume")
+    return _finish(_begin_resume(into, job_id), wait=wait)
+
+
+async def resume_async(into: Path, job_id: int | None = None) -> CrawlJob:
+    """The same for coroutines."""
+    return await _finish_async(lambda: _begin_resume(into, job_id))
+
+
+# -- beginning
+
+
+def _begin_crawl(seeds: str | Iterable[str], into: Path | None, table: str, named: dict[str, Any]) -> CrawlJob:
+    """Everything that can be refused is refused before a file is made."""
+    texts = [seeds] if isinstance(seeds, str) else list(seeds)
+    urls = [seed_url(text).url for text in texts]
+    if not urls:
+        raise BadUrl("there is nothing to crawl", hint="give a URL, or a list of them")
+    settings = resolve(named).settings
+    path = f"{domain_of(urls[0]).replace(':', '_')}.duckdb" if into is None else into
+    return _begin(path, lambda store: runner.start(store, texts, settings, table), limits_of(settings))
+
+
+def _begin_resume(into: Path, job_id: int | None) -> CrawlJob:
+    if not os.path.exists(into):
+        raise StoreError(f"there is no file {os.fspath(into)}", hint="amble.crawl(seeds, into=file) makes one")
+
+    def take_up(store: DuckDBStore) -> RunningJob:
+        unfinished = [job.id for job in store.jobs() if job.status in UNFINISHED]
+        chosen = max(unfinished, default=None) if job_id is None else job_id
+        if chosen is None:
+            raise StoreError("every job in this file is finished", hint="crawl its seeds again to look for changes")
+        return runner.take_up(store, chosen)
+
+    return _begin(into, take_up, None)
+
+
+def _begin(path: Path, start: Callable[[DuckDBStore], RunningJob], limits: WriterLimits | None) -> CrawlJob:
+    """Open the database and start; a thread of the job's own then keeps the store open until the job is over.
+
+    That thread is waited for when the program ends, after the engine has let its jobs drain: nothing is lost.
+    """
+    hold = Hold(connect(os.fspath(path)))
+    begun: Future[RunningJob] = Future()
+    keeper = threading.Thread(target=_keep, args=(hold, start, limits, begun), name="amble-job")
+    keeper.start()
+    try:
+        return CrawlJob(hold, begun.result(), keeper)
+    except BaseException:
+        hold.let_go()
+        raise
+
+
+def _keep(
+    hold: Hold, start: Callable[[DuckDBStore], RunningJob], limits: WriterLimits | None, begun: Future[RunningJob]
+) -> None:
+    connection = hold.connection
+    cursor = connection._duck.cursor()
+    try:
+        with open_store(cursor, current_database(cursor), connection._session, limits) as store:
+            running = start(store)
+            begun.set_result(running)
+            with suppress(BaseException):  # whoever waits for the job is told
+                running.wait()
+    except BaseException as error:
+        if not begun.done():
+            begun.set_exception(error)
+    finally:
+        cursor.close()
+        hold.let_go()
+
+
+# -- waiting
+
+
+def _finish(job: CrawlJob, *, wait: bool) -> CrawlJob:
+    return job.wait_or_stop(bar_for(job.into)) if wait else job
+
+
+async def _finish_async(begin: Callable[[], CrawlJob]) -> CrawlJob:
+    job = await asyncio.to_thread(begin)
+    try:
+        return await job
+    except asyncio.CancelledError:
+        job.stop()
+        raise
+
+
+def _refuse_in_coroutine(verb: str) -> None:
+    """Waiting would hold up everything else on the loop. A notebook's cell may wait: nothing else runs there."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if not in_notebook():
+        raise AmbleError(
+            f"amble.{verb} waits, and would hold up the event loop that runs here",
+            hint=f"write `await amble.{verb}_async(...)`, or pass wait=False and await the job later",
+        )
