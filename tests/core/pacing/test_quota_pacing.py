@@ -89,12 +89,27 @@ def test_the_pause_of_a_quota_is_not_shortened_by_a_later_one(strategy: Strategy
 
 
 @pytest.mark.parametrize("strategy", ["fixed", "linear", "fibonacci"])
-def test_when_the_headers_stop_so_does_their_pace(strategy: StrategyName) -> None:
+def test_a_quota_holds_until_its_window_ends_whatever_other_pages_leave_out(strategy: StrategyName) -> None:
+    """Ten left for a minute: a picture without the headers, in between, does not set us free."""
     story = Story(strategy, fixed_delay=0.5)
     story.visit(stating(10, 60.0))
-    assert story.pace.source is Source.QUOTA
+    gap_s = story.pace.gap_s
+    while story.pace.not_before < 60.0:
+        story.visit(OK)
+        if story.now < 60.0:
+            assert (story.pace.source, story.pace.gap_s) == (Source.QUOTA, gap_s)
     story.visit(OK)
     assert story.pace.source is not Source.QUOTA
+
+
+def test_a_pause_that_was_asked_for_without_a_refusal_is_to_be_kept_as_well() -> None:
+    """By a redirect with Retry-After, or by a quota that is used up: the next run must know."""
+    for answer in (Answer(301, retry_after_s=100.0), stating(0, 100.0)):
+        story = Story("fixed")
+        story.visit(OK)
+        assert not story.pace.unsaved
+        story.visit(answer)
+        assert story.pace.unsaved
 
 
 @every_strategy

@@ -49,6 +49,22 @@ def test_the_most_specific_rule_wins(domain: str, delay_s: float) -> None:
     assert bounds(domain, rules=RULES).gap_s == delay_s
 
 
+@pytest.mark.parametrize(
+    ("domain", "delay_s"),
+    [
+        ("shop.example:8080", 5.0),  # a rule without a port is for all of them
+        ("a.shop.example:8080", 3.0),
+        ("big.shop.example:81", 4.0),
+        ("10.0.0.1:8080", 6.0),  # one with a port, for that port
+        ("10.0.0.1:81", 1.0),
+        ("[::1]:8080", 1.0),
+        ("localhost:1", 1.0),
+    ],
+)
+def test_a_rule_without_a_port_covers_every_port(domain: str, delay_s: float) -> None:
+    assert bounds(domain, rules=RULES).gap_s == delay_s
+
+
 def test_without_a_matching_rule_the_settings_hold() -> None:
     general = bounds("a.test", rules={"b.test": {"delay": 9.0}}, min_crawl_delay=0.3, max_rate=2.0)
     assert general.gap_s == 0.5

@@ -155,6 +155,29 @@ def test_a_new_delay_holds_from_the_next_url_on() -> None:
     assert book.verdict(f"{A}/x", 101.0) == Allowed(20.0)
 
 
+def test_a_copy_lives_through_some_requests_of_a_slow_domain() -> None:
+    """A minute between requests and an age of half a minute: not every request may be for the robots.txt."""
+    book = a_book(robots_max_age=30)
+    url = f"{A}/x"
+    ask_and_learn(book, delay("60"), 0.0)
+    kinds = []
+    for now in range(60, 600, 60):
+        verdict = book.verdict(url, float(now), gap_s=60.0)
+        kinds.append(type(verdict))
+        if isinstance(verdict, Ask):
+            book.learn(A, delay("60"), float(now))
+    assert kinds == [Allowed, Allowed, Ask] * 3
+
+
+def test_a_robots_that_could_not_be_had_because_of_the_network_is_asked_for_again_f9() -> None:
+    book = a_book(robots_retries=0)
+    url = f"{A}/x"
+    ask_and_learn(book, RobotsAnswer(failure=Failure.NETWORK_TIMEOUT), 0.0)
+    assert isinstance(book.verdict(url, 1.0), Refused)
+    book.pardon(A, 1.0)
+    assert isinstance(book.verdict(url, 1.0), Ask)
+
+
 def test_an_unchanged_file_is_trusted_for_another_day() -> None:
     book = a_book()
     ask_and_learn(book, RobotsAnswer(200, body=b"user-agent: *\ndisallow: /x", etag='"1"'), 0.0)

@@ -163,15 +163,24 @@ class Rulebook:
     def bounds(self, domain: str) -> Bounds:
         if not self._exact and not self._suffixes:
             return self._general
-        exact = self._exact.get(domain)
-        if exact is not None:
-            return exact
-        suffix = domain
-        while suffix:
-            _, _, suffix = suffix.partition(".")
-            found = self._suffixes.get(suffix)  # "" is the pattern `*`
-            if found is not None:
-                return found
+        # A rule without a port is for the host at all its ports, unless there is one for this very port.
+        names = [domain]
+        host, colon, port = domain.rpartition(":")
+        if colon and port.isdigit():
+            names.append(host)
+        for name in names:
+            if name in self._exact:
+                return self._exact[name]
+        return self._by_suffix(names)
+
+    def _by_suffix(self, names: list[str]) -> Bounds:
+        suffixes = names
+        while suffixes[-1]:
+            suffixes = [suffix.partition(".")[2] for suffix in suffixes]
+            for suffix in suffixes:
+                found = self._suffixes.get(suffix)  # "" is the pattern `*`
+                if found is not None:
+                    return found
         return self._general
 
     def _add(self, pattern: str, bounds: Bounds) -> None:

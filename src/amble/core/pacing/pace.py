@@ -162,6 +162,7 @@ class Pace(PaceState):
             # Jitter only upward: never inside the time the server named.
             wait_s = retry_after_s * (1 + 0.02 * self.bounds.random()) + 0.02
             self.blocked_until = max(self.blocked_until, now + wait_s)
+            self.unsaved = True  # on a redirect, too: the next run must keep to it
         if outcome is SUCCESS:
             self._succeeded(permit, elapsed_s, now)
         elif outcome is LIMITED:
@@ -170,8 +171,8 @@ class Pace(PaceState):
             self._failed(permit, now)
         if quota is not None:
             self._obey(quota, now)
-        elif self.quota_gap_s:
-            self.quota_gap_s = 0.0
+        elif self.quota_gap_s and now >= self.quota_until:
+            self.quota_gap_s = 0.0  # until then it holds, whatever a page of another kind leaves out
         self._respace()
         if abs(self.strategy.delay_s - self.told_delay_s) > _TOLD * self.told_delay_s:
             self._tell_pace()
@@ -277,9 +278,11 @@ class Pace(PaceState):
         in_flight = self.in_flight + 1  # with the one just answered, which the server has counted
         if quota.remaining <= in_flight - 1 or quota.remaining < 1:
             self.blocked_until = max(self.blocked_until, now + quota.reset_s)
+            self.unsaved = True
             return
         self.strategy.on_quota(quota, in_flight)
         self.quota_gap_s = min(1 / (0.98 * quota.rate(in_flight)), LONGEST_RESET_S)
+        self.quota_until = now + quota.reset_s
 
     # -- blocks
 

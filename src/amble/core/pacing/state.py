@@ -38,6 +38,7 @@ class PaceState:
         "latency_s",
         "parallel",
         "quota_gap_s",
+        "quota_until",
         "seen_at",
         "seq",
         "source",
@@ -57,6 +58,7 @@ class PaceState:
         self.last_start = NEVER
         self.blocked_until = NEVER
         self.gap_s = self.jitter_s = self.quota_gap_s = 0.0
+        self.quota_until = NEVER  # the window ends that the quota was told for
         self.source = Source.NONE
         self.parallel = bounds.parallel
         self.seq = self.epoch = 0

@@ -37,6 +37,9 @@ def robots_url_of(origin: str) -> str:
     return f"{origin}/robots.txt"
 
 
+GAPS_MIN = 3  # requests at a domain that a copy of its robots.txt lives through, however short its age
+
+
 class RobotsBook:
     """The robots.txt of every origin met so far.
 
@@ -54,8 +57,11 @@ class RobotsBook:
 
     # -- asking the book
 
-    def verdict(self, url: str, now: float) -> Verdict:
+    def verdict(self, url: str, now: float, gap_s: float = 0.0) -> Verdict:
         """Whether a URL, normalised, may be fetched now; or who finds out; or how long to wait.
+
+        `gap_s` is the time between two requests at its domain: a copy lives for some of them at the least, or a slow
+        domain would be asked for nothing but its robots.txt.
 
         Rules are those of the moment: a URL that was queued when it was allowed is judged again when its turn comes.
         """
@@ -66,7 +72,7 @@ class RobotsBook:
         if entry.asking:
             entry.awaited = True
             return Wait()
-        if now >= entry.ask_at:
+        if now >= entry.ask_at and (entry.failures or now >= entry.good_at + GAPS_MIN * gap_s):
             return self._ask(origin, entry)
         if entry.policy is not None:
             return self._judged(entry.policy, url)
