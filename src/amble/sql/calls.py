@@ -13,7 +13,7 @@ from amble.sql.statements import Option, Parameter
 from amble.sql.tokens import Kind, Token, fault, tokens_of
 
 NAMES = ("crawl", "sitemap", "read_html", "links")
-LIVE = ("frontier", "domains")  # tables of the schema amble whose rows a running job knows better than the disk
+LIVE = ("frontier", "domains", "jobs")  # tables of the schema amble whose rows a running job knows better than the disk
 
 _CLAUSES = frozenset(
     {"SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "ON", "USING",
@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
-    """`amble.frontier` or `amble.domains` in a FROM."""
+    """`amble.frontier`, `amble.domains` or `amble.jobs` in a FROM."""
 
     name: str
     at: int
@@ -103,7 +103,7 @@ def _in_from(tokens: list[Token], i: int) -> bool:
         return False
     before = tokens[i - 1]
     if before.word in ("FROM", "JOIN"):
-        return True
+        return i < 2 or tokens[i - 2].word != "DELETE"
     if before.word == "LATERAL":
         return i > 1 and (tokens[i - 2].word in ("FROM", "JOIN") or tokens[i - 2].is_symbol(","))
     if not before.is_symbol(","):

@@ -1,14 +1,14 @@
-"""What running jobs know better than the disk: `amble.frontier`, and the newest of `amble.domains`.
+"""What running jobs know better than the disk: `amble.frontier`, and the newest of `amble.domains` and `amble.jobs`.
 
-Both are read on the engine's thread, between two of its steps, so that nothing changes meanwhile.
+It is read on the engine's thread, between two of its steps, so that nothing changes meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from amble.core.frontier.lane import Lane
 from amble.core.pacing.learned import learn
@@ -19,6 +19,9 @@ from amble.jobs.runner import engine, running
 from amble.sql.result import Table
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.rows import domain_row
+from amble.store.storable import json_text
+
+T = TypeVar("T")
 
 FRONTIER = (
     ("job_id", "BIGINT"), ("domain", "VARCHAR"), ("state", "VARCHAR"), ("queued", "BIGINT"), ("stored", "BIGINT"),
@@ -36,17 +39,42 @@ _STORED = (
 )  # fmt: skip
 _LIVE = (("in_flight", "INTEGER"), ("next_request_s", "DOUBLE"), ("delay_s", "DOUBLE"), ("delay_source", "VARCHAR"))
 DOMAINS = (*_STORED, *_LIVE)
+JOBS = (("id", "BIGINT"), ("counters", "VARCHAR"))
+_AT_ONCE = 500  # domains looked at before others have their turn
 _PATIENCE_S = 10.0
 
 
 def frontier_now(store: DuckDBStore | None) -> Table:
     """A row for each domain that a running job has something to do with."""
-    return Table(FRONTIER, _on_engine(store, _frontier_rows))
+    found: list[tuple[Any, ...]] = []
+    for job in _jobs(store):
+        found += _by_lane(job, _frontier_row)
+        held = {row[1] for row in found if row[0] == job.row.id}
+        stored = _on_engine(lambda job=job: dict(job.plan.frontier.backlog.stored))  # type: ignore[misc]
+        found += [
+            (job.row.id, domain, "stored", 0, count, 0, None, None, None, None)
+            for domain, count in stored.items()
+            if domain not in held
+        ]
+    return Table(FRONTIER, found)
 
 
 def domains_now(store: DuckDBStore | None) -> Table:
     """What is known of the domains of running jobs, as it would be stored now."""
-    return Table(DOMAINS, _on_engine(store, _domain_rows))
+    newest = {row[0]: row for job in _jobs(store) for row in _by_lane(job, _domain_row)}  # jobs share what they know
+    return Table(DOMAINS, list(newest.values()))
+
+
+def jobs_now(store: DuckDBStore | None) -> Table:
+    """What running jobs have counted so far."""
+    counted = ((job.row.id, job.result) for job in _jobs(store))
+    return Table(
+        JOBS,
+        [
+            (job_id, json_text({"pages": result.pages, "requests": result.requests, "limited": result.limited}))
+            for job_id, result in counted
+        ],
+    )
 
 
 def domains_sql(live: str) -> str:
@@ -59,15 +87,34 @@ def domains_sql(live: str) -> str:
     )
 
 
-def _on_engine(store: DuckDBStore | None, look: Any) -> list[tuple[Any, ...]]:
-    jobs = [handle.job for handle in running(store).values()] if store is not None else []
-    if not jobs:
-        return []
-    found: Future[list[tuple[Any, ...]]] = Future()
+def jobs_sql(live: str) -> str:
+    """`amble.jobs`, with what running jobs have counted."""
+    return (
+        "(SELECT stored.* REPLACE (coalesce(live.counters, stored.counters) AS counters) FROM amble.jobs AS stored "
+        f"LEFT JOIN {live} AS live USING (id))"
+    )
+
+
+def _jobs(store: DuckDBStore | None) -> list[Job]:
+    return [handle.job for handle in running(store).values()] if store is not None else []
+
+
+def _by_lane(job: Job, look: Callable[[Job, Lane], tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """A row for each domain that is held in memory; some at a time, so that the crawl goes on in between."""
+    lanes = _on_engine(lambda: list(job.plan.frontier.lanes.values()))
+    found: list[tuple[Any, ...]] = []
+    for first in range(0, len(lanes), _AT_ONCE):
+        part = lanes[first : first + _AT_ONCE]
+        found += _on_engine(lambda part=part: [look(job, lane) for lane in part])  # type: ignore[misc]
+    return found
+
+
+def _on_engine(look: Callable[[], T]) -> T:
+    found: Future[T] = Future()
 
     def step() -> None:
         try:
-            found.set_result([row for job in jobs for row in look(job)])
+            found.set_result(look())
         except Exception as error:
             found.set_exception(error)
 
@@ -75,21 +122,15 @@ def _on_engine(store: DuckDBStore | None, look: Any) -> list[tuple[Any, ...]]:
     return found.result(_PATIENCE_S)
 
 
-def _frontier_rows(job: Job) -> Sequence[tuple[Any, ...]]:
-    frontier = job.plan.frontier
+def _frontier_row(job: Job, lane: Lane) -> tuple[Any, ...]:
     now, utc = job.clock.monotonic(), job.clock.utc().replace(tzinfo=None)
-    stored = frontier.backlog.stored
-    listed: list[tuple[Any, ...]] = []
-    for domain, lane in frontier.lanes.items():
-        seen = snapshot_domain(lane.pace, now)
-        blocked = utc + timedelta(seconds=seen.blocked_s) if seen.blocked_s > 0 else None
-        listed.append(
-            (job.row.id, domain, _state(lane, seen.blocked_s, now), len(lane), stored.get(domain, 0), lane.under_way,
-             seen.next_in_s, seen.delay_s, seen.source, blocked)
-        )  # fmt: skip
-    elsewhere = sorted(stored.keys() - frontier.lanes.keys())
-    listed += [(job.row.id, domain, "stored", 0, stored[domain], 0, None, None, None, None) for domain in elsewhere]
-    return listed
+    seen = snapshot_domain(lane.pace, now)
+    blocked = utc + timedelta(seconds=seen.blocked_s) if seen.blocked_s > 0 else None
+    stored = job.plan.frontier.backlog.stored.get(lane.domain, 0)
+    return (
+        job.row.id, lane.domain, _state(lane, seen.blocked_s, now), len(lane), stored, lane.under_way, seen.next_in_s,
+        seen.delay_s, seen.source, blocked,
+    )  # fmt: skip
 
 
 def _state(lane: Lane, blocked_s: float, now: float) -> str:
@@ -104,11 +145,8 @@ def _state(lane: Lane, blocked_s: float, now: float) -> str:
     return "waiting" if lane.pace.not_before > now else "ready"
 
 
-def _domain_rows(job: Job) -> Sequence[tuple[Any, ...]]:
+def _domain_row(job: Job, lane: Lane) -> tuple[Any, ...]:
     now, utc = job.clock.monotonic(), job.clock.utc()
-    listed = []
-    for lane in job.plan.frontier.lanes.values():
-        row = domain_row(rows.domain_row(lane.pace, learn(lane.pace, now, utc), utc, now), 0)
-        seen = snapshot_domain(lane.pace, now)
-        listed.append((*row[1:], seen.in_flight, seen.next_in_s, seen.delay_s, seen.source))
-    return listed
+    row = domain_row(rows.domain_row(lane.pace, learn(lane.pace, now, utc), utc, now), 0)
+    seen = snapshot_domain(lane.pace, now)
+    return (*row[1:], seen.in_flight, seen.next_in_s, seen.delay_s, seen.source)

@@ -5,7 +5,7 @@ reads that instead.
     FROM sitemap('https://example.com/')                         what the sitemaps of a site list
     FROM read_html('https://example.com/table', 'table.prices')  a table or a list of a page as rows
     FROM links('pages')                                          links, with what became of their targets
-    FROM amble.frontier, amble.domains                           what running jobs are about to do
+    FROM amble.frontier, amble.domains, amble.jobs               what running jobs are doing and about to do
 
 Whatever is fetched goes through robots.txt, pace and guard like every crawl. A query that ends in LIMIT n and takes the
 rows as they come has no more than n pages fetched.
@@ -26,7 +26,7 @@ from amble.core.page.grid import read_grid
 from amble.errors import StatementError
 from amble.sql.calls import NAMES, Call, LiveTable, find, is_table_name, pieces_of, refuse_arguments
 from amble.sql.crawling import Place
-from amble.sql.live import domains_now, domains_sql, frontier_now
+from amble.sql.live import domains_now, domains_sql, frontier_now, jobs_now, jobs_sql
 from amble.sql.result import Table
 from amble.sql.sitemaps import ENTRIES, entries_of
 from amble.sql.staging import staged
@@ -35,7 +35,7 @@ from amble.sql.stores import store_in_use
 from amble.store.database import quote, quote_text
 
 _MENTIONS = re.compile(
-    r"\b(?:crawl|sitemap|read_html|links)\s*\(|\bamble\s*\.\s*\"?(?:frontier|domains)\b", re.IGNORECASE
+    r"\b(?:crawl|sitemap|read_html|links)\s*\(|\bamble\s*\.\s*\"?(?:frontier|domains|jobs)\b", re.IGNORECASE
 )
 
 _PREFIX = "amble_call_"
@@ -176,6 +176,8 @@ def _live(place: Place, item: LiveTable) -> str:
     store = store_in_use(place.connection, database, place.session)
     if item.name == "frontier":
         return _keep_rows(place.connection, frontier_now(store))
+    if item.name == "jobs":
+        return jobs_sql(_keep_rows(place.connection, jobs_now(store)))
     return domains_sql(_keep_rows(place.connection, domains_now(store)))
 
 
