@@ -238,6 +238,8 @@ def read_head(head: bytes, arrived: float) -> Request | None:
     first, *lines = head.decode("latin-1").split("\r\n")
     method, _, rest = first.partition(" ")
     target, _, version = rest.partition(" ")
+    if target.startswith("http://"):  # as a proxy is asked; every server must understand it (RFC 9112 3.2.2)
+        target = "/" + target.removeprefix("http://").partition("/")[2]
     if not target.startswith("/") or not version.startswith("HTTP/1."):
         return None
     headers: dict[str, str] = {}
