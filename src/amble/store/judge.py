@@ -12,6 +12,7 @@ from amble.core.urls import domain_of, parse
 from amble.store.clauses import Clauses, where_query
 from amble.store.database import Database
 
+_AT_ONCE = 1_000
 _REMEMBERED_MAX = 50_000  # the links that every page of a site has
 
 
@@ -26,6 +27,10 @@ class WhereJudge:
 
     def __call__(self, visits: Sequence[Visit]) -> list[bool]:
         """Whether each is taken."""
+        parts = (visits[first : first + _AT_ONCE] for first in range(0, len(visits), _AT_ONCE))
+        return [taken for part in parts for taken in self._judge(part)]
+
+    def _judge(self, visits: Sequence[Visit]) -> list[bool]:
         keys = [(visit.task, visit.depth) for visit in visits]
         fresh = {key: visit for key, visit in zip(keys, visits, strict=True) if key not in self._said}
         if fresh:

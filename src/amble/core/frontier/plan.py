@@ -14,7 +14,7 @@ from amble.core.answer import Answer, read_answer
 from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Ready, State, WaitUntil
 from amble.core.frontier.following import Found, Inflow, leads_to, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
-from amble.core.frontier.intake import Held, Intake, Seen
+from amble.core.frontier.intake import SLICE, Held, Intake, Seen
 from amble.core.frontier.lane import Lane, Over
 from amble.core.frontier.patience import Patience
 from amble.core.frontier.recall import Leads, Recall
@@ -63,7 +63,9 @@ class CrawlPlan(Intake):
             discover = seed.names_site if self.settings.discover is None else self.settings.discover
             if discover:
                 self.discovery.discover(seed.url, now, utc)
-        self.take_all([Found(Visit(seed.url, task=seed.url)) for seed in seeds], now, utc, changes)
+        for first in range(0, len(seeds), SLICE):
+            part = seeds[first : first + SLICE]
+            self.take_all([Found(Visit(seed.url, task=seed.url)) for seed in part], now, utc, changes)
         return changes
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:

@@ -5,7 +5,7 @@ CREATE TABLE amble.clauses (
 );
 
 -- What each job got for each URL, so that two crawls can be compared: the target table keeps the latest alone.
--- About 30 bytes a row. `DELETE FROM amble.history WHERE job_id < ...` forgets old crawls.
+-- About 20 bytes a row. `DELETE FROM amble.history WHERE job_id < ...` forgets old crawls.
 CREATE TABLE amble.history (
     job_id      BIGINT NOT NULL,
     url         VARCHAR NOT NULL,
