@@ -137,6 +137,16 @@ def test_each_statement_of_ours_is_read(script: str, statement: object) -> None:
     assert only(script) == statement
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\ufeff", "\u2003", "\u200b", "\u3000"])
+def test_spaces_of_unicode_are_spaces_as_they_are_to_duckdb(space: str) -> None:
+    """Text copied from a web page, and the mark that some editors put in front of a file."""
+    assert duckdb.execute(f"{space}SELECT{space}1").fetchall() == [(1,)]
+    script = f"{space}CRAWL{space}(SELECT{space}'{space}é'){space}INTO{space}t{space};{space}SELECT{space}1"
+    assert parse(script) == [Crawl(f"SELECT{space}'{space}é'", ("t",)), Plain(f"{space}SELECT{space}1")]
+    with pytest.raises(StatementError, match="line 1, column 33: LIMIT"):
+        parse(f"{space}é;{space}CRAWL{space}(FROM x) INTO t LIMIT{space}0")
+
+
 def test_ordinary_statements_between_ours_keep_their_text_and_their_order() -> None:
     script = "CREATE TABLE é (a INT); SELECT ';';CRAWL (SELECT 'ü') INTO t; -- done\n SET http_timeout = 5;\nSELECT 2;"
     assert parse(script, OURS) == [

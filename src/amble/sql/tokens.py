@@ -15,6 +15,7 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPED = re.compile(r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|(?P<octal>[0-7]{1,3})|(?P<one>.))|''", re.DOTALL)
 _DOLLAR = re.compile(r"\$[^$]*\$")
 _UNPRINTED = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "?")
+_SPACES = dict.fromkeys([0xA0, *range(0x2000, 0x200E), 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF], " ")
 _SHOWN_CHARS = 100  # of the line that an error points into
 
 
@@ -61,16 +62,20 @@ class Token(NamedTuple):
 
 
 def tokens_of(script: str) -> list[Token]:
-    """Every token of a script. DuckDB counts in bytes of UTF-8."""
-    data = script.encode()
-    found = duckdb.tokenize(script)
+    """Every token of a script. DuckDB counts in bytes of UTF-8.
+
+    Its parser takes the spaces of Unicode for spaces, as they come with text from web pages, and its lexer does not.
+    """
+    spaced = script.translate(_SPACES)
+    data = spaced.encode()
+    found = duckdb.tokenize(spaced)
     ends = [*(start for start, _ in found[1:]), len(data)] if found else []
     tokens: list[Token] = []
     at = len(data[: found[0][0]].decode()) if found else 0
     for (start, kind), end in zip(found, ends, strict=True):
         text = data[start:end].decode()
-        token_kind = _KINDS[kind]
-        tokens.append(Token(Kind.SYMBOL if text.strip() == "." else token_kind, text.rstrip(), at))
+        own = script[at : at + len(text.rstrip())]
+        tokens.append(Token(Kind.SYMBOL if own == "." else _KINDS[kind], own, at))
         at += len(text)
     return tokens
 
