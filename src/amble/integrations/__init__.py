@@ -1,1 +1,10 @@
-"""The limiter inside the HTTP clients people already use; one file for each."""
+"""The limiter inside the HTTP clients people already use; one file for each, which alone imports that client.
+
+    httpx      client = httpx.AsyncClient(transport=AsyncLimitedTransport(limiter))
+    aiohttp    session = aiohttp.ClientSession(middlewares=[limited(limiter)])
+    requests   session.mount("https://", LimitedAdapter(limiter))
+    Scrapy     DOWNLOADER_MIDDLEWARES = {"amble.integrations.scrapy.LimiterMiddleware": 990}
+
+Every hop of a redirect waits its own turn. A refusal is learned from as soon as its headers are there; otherwise a
+request counts as under way until its body has been read or dropped.
+"""

@@ -1,0 +1,98 @@
+"""Transports for httpx that wait for the limiter before each request, and tell it of each answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+
+from amble.integrations.landing import Landing
+from amble.limiter import Limiter
+
+
+class LimitedTransport(httpx.BaseTransport):
+    """`httpx.Client(transport=LimitedTransport(limiter))`; `turn` are the options of `Limiter.permit_sync`."""
+
+    def __init__(self, limiter: Limiter, transport: httpx.BaseTransport | None = None, **turn: Any) -> None:
+        self._limiter = limiter
+        self._inner = transport or httpx.HTTPTransport()
+        self._turn = turn
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        permit = self._limiter.permit_sync(str(request.url), **self._turn)
+        try:
+            response = self._inner.handle_request(request)
+        except BaseException as error:
+            permit.settle(error=error)
+            raise
+        landing = Landing(self._limiter, permit, response.status_code, response.headers)
+        assert isinstance(response.stream, httpx.SyncByteStream)
+        response.stream = _Stream(response.stream, landing)
+        return response
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class AsyncLimitedTransport(httpx.AsyncBaseTransport):
+    """`httpx.AsyncClient(transport=AsyncLimitedTransport(limiter))`; `turn` are the options of `Limiter.permit`."""
+
+    def __init__(self, limiter: Limiter, transport: httpx.AsyncBaseTransport | None = None, **turn: Any) -> None:
+        self._limiter = limiter
+        self._inner = transport or httpx.AsyncHTTPTransport()
+        self._turn = turn
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        permit = await self._limiter.permit(str(request.url), **self._turn)
+        try:
+            response = await self._inner.handle_async_request(request)
+        except BaseException as error:
+            permit.settle(error=error)
+            raise
+        landing = Landing(self._limiter, permit, response.status_code, response.headers)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _AsyncStream(response.stream, landing)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Stream(httpx.SyncByteStream):
+    def __init__(self, inner: httpx.SyncByteStream, landing: Landing) -> None:
+        self._inner = inner
+        self._landing = landing
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._inner
+        except Exception as error:
+            self._landing.end(error)
+            raise
+
+    def close(self) -> None:
+        try:
+            self._inner.close()
+        finally:
+            self._landing.end()
+
+
+class _AsyncStream(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream, landing: Landing) -> None:
+        self._inner = inner
+        self._landing = landing
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._inner:
+                yield chunk
+        except Exception as error:
+            self._landing.end(error)
+            raise
+
+    async def aclose(self) -> None:
+        try:
+            await self._inner.aclose()
+        finally:
+            self._landing.end()
