@@ -163,6 +163,19 @@ def test_what_is_stale_is_fetched_again_where_that_is_asked_for(tmp_path: Path, 
     assert (updated.stored, updated.stale, updated.to_fetch) == (7, stale, stale)
 
 
+def test_a_plan_counts_what_the_crawl_would_take(tmp_path: Path) -> None:
+    """A statement with a WHERE takes only some of what is found."""
+    with Farm([listed("a.test", 20)]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        found = asyncio.run(
+            explain(
+                store, farm.roots(), Settings.of(UNPACED), **ways,
+                judge=lambda visits: [not visit.url.endswith(".html") for visit in visits],
+            )
+        )  # fmt: skip
+    assert row(found, "a").known == 1
+
+
 def test_a_plan_shares_the_budget_of_running_jobs(tmp_path: Path) -> None:
     """A crawl and a plan of it on one event loop: together they keep the delay."""
     settings = Settings.of({"pacing": "fixed", "fixed_delay": 0.2, "sitemap_cache_hours": 0})

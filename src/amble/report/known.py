@@ -33,11 +33,17 @@ def stored_pages(connection: DuckDBPyConnection, table: str, database: str, urls
 
 
 def known_latencies(connection: DuckDBPyConnection, domains: list[str]) -> dict[str, float]:
-    """The usual response time of each domain, from its latest receipts."""
+    """The usual time in which each domain answers for a page, from its latest receipts.
+
+    Where no page was asked for yet it is the shortest time seen: a long sitemap says nothing about pages.
+    """
     rows = connection.execute(
         """
-        SELECT domain, median(elapsed_s) FROM (
-            SELECT domain, elapsed_s FROM amble.requests
+        SELECT domain, coalesce(median(elapsed_s) FILTER (is_page), min(elapsed_s)) FROM (
+            SELECT
+                domain, elapsed_s,
+                NOT ends_with(url, '/robots.txt') AND url NOT IN (SELECT sitemap FROM amble.sitemap_urls) AS is_page
+            FROM amble.requests
             WHERE status < 400 AND elapsed_s IS NOT NULL AND domain IN (SELECT unnest($1::VARCHAR[]))
             QUALIFY row_number() OVER (PARTITION BY domain ORDER BY started_at DESC) <= $2
         ) GROUP BY domain

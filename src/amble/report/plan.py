@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
+from amble.core.frontier.intake import Judge
 from amble.core.frontier.recall import listed
 from amble.core.robots.verdict import Ask, Refused, Wait
 from amble.core.seeds import seed_url
@@ -122,16 +123,19 @@ async def explain(
     policy: AddressPolicy | None = None,
     resolver: Resolver | None = None,
     shared: Shared | None = None,
+    judge: Judge | None = None,
 ) -> Explained:
     """Find out what a crawl of these seeds into this table would do. No job is made; its requests leave receipts.
 
-    `shared`: on the event loop of an engine, the budget that its jobs share.
+    `shared`: on the event loop of an engine, the budget that its jobs share. `judge`: which URLs the crawl takes, where
+    its statement has a WHERE.
     """
     found = [seed_url(text) for text in seeds]
     clock = clock or SystemClock()
     began = clock.monotonic()
     policy = policy or AddressPolicy.of(named=[seed.url for seed in found])
     explored = Exploration(store, found, settings, clock, shared)
+    explored.plan.judge = judge
     await explored.run(Fetcher(settings.fetching, policy=policy, resolver=resolver, clock=clock), patience_s)
     stored, latencies = await asyncio.to_thread(_look, explored, table)
     plans = [await _domain(explored, domain, stored, latencies.get(domain)) for domain in explored.urls]
