@@ -51,6 +51,9 @@ def test_a_typed_site_is_crawled_into_a_file(site: str, tmp_path: Path, capsys: 
     said = capsys.readouterr()
     assert "3 pages" in said.err
     assert "1 robots_disallowed" in said.err
+    assert "slowest: 127.0.0.1" in said.err
+    domain = site.removeprefix("http://").rstrip("/")
+    assert any(line.split()[:4] == [domain, "6", "0", "0"] for line in said.err.splitlines()), "its row of the table"
     assert said.out == "", "data goes to standard output, talk to standard error"
     with duckdb.connect(str(file)) as connection:
         rows = connection.execute("SELECT url, http_status, error_type FROM pages ORDER BY url").fetchall()

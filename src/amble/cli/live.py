@@ -30,7 +30,7 @@ def block(progress: JobProgress, into: str, columns: int, rows: int) -> Lines:
         lines += _table(busy[:room], columns)
         more = progress.domains_known - len(busy[:room])
         if more > 0:
-            lines.append((f" and {more} more domains"[: columns - 1], "dim"))
+            lines.append((f" and {more} more domain{'s' if more > 1 else ''}"[: columns - 1], "dim"))
     return lines[: rows - 1]  # what scrolled off could not be drawn over
 
 

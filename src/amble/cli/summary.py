@@ -6,7 +6,6 @@ from typing import Any
 
 from amble.cli.live import duration, size
 from amble.cli.shown import safe, table
-from amble.core.pacing.snapshot import snapshot_domain
 from amble.jobs import Job, JobResult
 from amble.store.seam import UNFINISHED
 
@@ -70,18 +69,13 @@ def target_name(target: str) -> str:
 
 def slowest(job: Job) -> dict[str, Any] | None:
     """The domain whose requests took longest from the first to the last, and the rule that held it most often."""
-    cursor = job.store.cursor()
-    try:
-        rows = cursor.execute(
-            """
-            SELECT domain, count(*), epoch(max(started_at) - min(started_at)) AS seconds, mode(rule),
-                   median(required_gap_s)
-            FROM amble.requests WHERE job_id = ? GROUP BY domain ORDER BY seconds DESC, domain LIMIT 1
-            """,
-            [job.row.id],
-        ).fetchall()
-    finally:
-        cursor.close()
+    rows = _receipts(
+        job,
+        """
+        SELECT domain, count(*), epoch(max(started_at) - min(started_at)) AS seconds, mode(rule), median(required_gap_s)
+        FROM amble.requests WHERE job_id = ? GROUP BY domain ORDER BY seconds DESC, domain LIMIT 1
+        """,
+    )
     if not rows or rows[0][1] < 2:
         return None
     return dict(zip(("domain", "requests", "seconds", "rule", "gap_s"), rows[0], strict=True))
@@ -94,8 +88,19 @@ def _slowest_told(slow: dict[str, Any]) -> str:
 
 
 def _domains(job: Job) -> str:
-    now = job.clock.monotonic()
-    lanes = job.plan.frontier.lanes.values()
-    busiest = sorted((snapshot_domain(lane.pace, now) for lane in lanes), key=lambda domain: -domain.requests)
-    rows = [(d.domain, d.requests, d.limited, d.failures, d.delay_s, d.source) for d in busiest[:DOMAINS_SHOWN]]
+    """The busiest. From the receipts: a domain that is done with is no longer held in memory."""
+    rows = _receipts(
+        job,
+        f"""
+        SELECT domain, count(*) AS requests, count(*) FILTER (status = 429),
+               count(*) FILTER (coalesce(status, 599) >= 500),
+               arg_max(required_gap_s, started_at), arg_max(rule, started_at)
+        FROM amble.requests WHERE job_id = ? GROUP BY domain ORDER BY requests DESC, domain LIMIT {DOMAINS_SHOWN}
+        """,
+    )
     return table(("domain", "requests", "refused", "failed", "delay_s", "set by"), rows)
+
+
+def _receipts(job: Job, query: str) -> list[tuple[Any, ...]]:
+    with job.store.database.reading() as connection:
+        return connection.execute(query, [job.row.id]).fetchall()
