@@ -19,6 +19,7 @@ from amble.sql.connection import Connection
 from amble.sql.seeds import Seeds
 from amble.store.tables import COLUMNS
 from amble.testing.farm import Pages, Robots, Site
+from amble.testing.farm.exchange import Response, html
 from tests.sql.web import FAST, QUICK, Paths, paths_asked, proxy_server, web
 
 SMALL = Pages(5, size_bytes=2_000)
@@ -514,6 +515,31 @@ def test_ctrl_c_stops_politely_and_says_how_to_go_on() -> None:
         assert con.execute("SELECT 1").fetchall() == [(1,)]
 
 
+def test_a_second_ctrl_c_stops_at_once() -> None:
+    """F2: what hangs is not waited for, and goes back to the job."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("only the main thread is interrupted")
+    main = threading.main_thread().ident
+    assert main is not None
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with web(Site(name="a.test", pages=SMALL, features=(Paths({"/x": Response(broken="hang")}),))) as (farm, con):
+
+        def press_twice() -> None:
+            signal.pthread_kill(main, signal.SIGINT)
+            wait_for(lambda: con._running is not None and con._running.job.plan.frontier.draining)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        presser = when(lambda: len(farm.log()) == 2, press_twice)
+        patient = f"{FAST[:-1]}, http_timeout = 3600, header_timeout_s = 3600)"
+        with pytest.raises(KeyboardInterrupt, match="RESUME CRAWL 1"):
+            con.execute(f"CRAWL (SELECT ?) INTO pages {patient}", [farm.url("a.test", "/x")])
+        presser.join()
+        signal.signal(signal.SIGINT, before)
+        assert con.execute("SELECT count(*) FROM pages").fetchall() == [(0,)]
+        farm.replace(Site(name="a.test", pages=SMALL, features=(Paths({"/x": html("<title>back</title>")}),)))
+        assert con.execute("RESUME CRAWL 1").fetchall()[0][1] == 1
+
+
 def test_crawls_of_two_cursors_at_once_share_the_database_and_lose_nothing() -> None:
     sites = [Site(name=f"{name}.test", pages=Pages(12, size_bytes=2_000)) for name in "abc"]
     with web(*sites) as (farm, con), ThreadPoolExecutor(3) as pool:
@@ -546,8 +572,6 @@ def test_explain_fetches_no_page_and_tells_what_a_crawl_would_do() -> None:
 
 
 def test_an_answer_that_is_an_error_has_a_row_and_is_counted() -> None:
-    from amble.testing.farm.exchange import html
-
     site = Site(name="a.test", pages=SMALL, features=(Paths({"/gone": html("gone", 410)}),))
     with web(site) as (farm, con):
         row = con.execute(f"CRAWL (SELECT ?) INTO pages {FAST}", [farm.url("a.test", "/gone")]).fetchall()[0]
