@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from amble.testing.farm import Farm, Pages
+from amble.testing.farm import Site as FarmSite
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -72,8 +75,11 @@ def run(example: str, *arguments: str) -> list[str]:
 
 def test_every_example_is_run_by_a_test() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "crawl_in_coroutine.py",
+        "crawl_site.py",
         "learned_state.py",
         "limiter_httpx.py",
+        "limiter_requests.py",
         "limiter_threads.py",
     }
 
@@ -111,3 +117,37 @@ def test_what_was_learned_is_kept(site: Site, tmp_path: Path) -> None:
     assert second[0] == "1 sites known from earlier runs"
     waited_s = float(second[1].split()[-2])
     assert waited_s == pytest.approx(row["adaptive_delay_seconds"], rel=0.25)  # a delay of silence comes first
+
+
+def test_a_site_into_a_file(tmp_path: Path) -> None:
+    with Farm([FarmSite(name="127.0.0.1", pages=Pages(6))]) as farm:
+        first = run("crawl_site.py", farm.url("127.0.0.1"), str(tmp_path / "site.duckdb"))
+        again = run("crawl_site.py", farm.url("127.0.0.1"), str(tmp_path / "site.duckdb"))
+        asked = [entry.path for entry in farm.log() if entry.path in farm_paths(farm)]
+    assert first[1] == "completed: 6 pages, 0 failed"
+    assert len([line for line in first if line.startswith("  ")]) == 5
+    assert first[-1].startswith(f"127.0.0.1:{farm.port}: ")
+    assert again[1].startswith("completed: ")
+    assert len(asked) == 6, "the second run fetched no page again"
+
+
+def farm_paths(farm: Farm) -> set[str]:
+    return {path for site in farm.sites for path in site.paths()}
+
+
+def test_several_sites_from_a_coroutine() -> None:
+    with (
+        Farm([FarmSite(name="127.0.0.1", pages=Pages(3))]) as one,
+        Farm([FarmSite(name="127.0.0.1", pages=Pages(4))]) as two,
+    ):
+        said = run("crawl_in_coroutine.py", one.url("127.0.0.1"), two.url("127.0.0.1"))
+    assert [line.split(": ")[1].split(",")[:2] for line in said] == [
+        ["completed", " 3 pages"],
+        ["completed", " 4 pages"],
+    ]
+
+
+def test_the_limiter_inside_requests(site: Site) -> None:
+    said = run("limiter_requests.py", *(site.url(path) for path in ("one", "two", "three")))
+    assert [line.split()[0] for line in said[:-1]] == ["200", "429", "200"]
+    assert said[-1].startswith("3 requests, 1 refused, ")
