@@ -46,7 +46,7 @@ from amble.store.tasks import Tasks
 from amble.store.writer import Writer, WriterLimits
 
 # DuckDB keeps what it has written in memory until this is full; pages already stored are of no use to a crawl there.
-MEMORY_LIMIT = "192MB"
+MEMORY_LIMIT = "96MB"
 _REOPEN_AT_ONCE = 10_000
 
 
