@@ -15,7 +15,7 @@ import pytest
 
 import amble
 from amble.errors import AmbleError, BadUrl, SettingsError, StatementError, StoreError
-from amble.sql.connection import Connection
+from amble.sql.connection import Connection, open_connection
 from amble.sql.seeds import Seeds
 from amble.store.tables import COLUMNS
 from amble.testing.farm import Pages, Robots, Site
@@ -557,6 +557,29 @@ def test_crawls_of_two_cursors_at_once_share_the_database_and_lose_nothing() -> 
             "SELECT count(*) FROM (SELECT url FROM pages_0 UNION ALL SELECT url FROM pages_1)"
         ).fetchall()
         assert both == [(36,)]
+
+
+def test_a_crawl_goes_on_when_the_connection_that_opened_the_store_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "x.duckdb"
+    quick, slow = (
+        Site(name=name, pages=Pages(count, size_bytes=2_000), robots=Robots(crawl_delay_s=0.1))
+        for name, count in (("a.test", 5), ("b.test", 10))
+    )
+    with web(quick, slow, path=file) as (farm, con):
+        other = open_connection(file, {}, ways={"policy": farm.policy, "resolver": farm.resolver})
+        with other, ThreadPoolExecutor(2) as pool:
+            statement = f"CRAWL (SELECT ?) INTO pages WITH (follow_links = true, {QUICK})"
+            first = con.cursor()
+            opening = pool.submit(lambda: first.execute(statement, [farm.url("a.test")]).fetchall())
+            wait_for(farm.log)
+            crawl = pool.submit(lambda: other.execute(statement, [farm.url("b.test")]).fetchall())
+            assert opening.result()[0][1] == 5
+            first.close()
+            con.close()
+            assert not crawl.done()
+            assert crawl.result()[0][1] == 10
+            assert other.execute("SELECT count(*) FROM pages").fetchall() == [(15,)]
+            assert other.execute("SELECT count(DISTINCT id) FROM amble.jobs").fetchall() == [(2,)]
 
 
 def test_explain_fetches_no_page_and_tells_what_a_crawl_would_do() -> None:
