@@ -43,7 +43,7 @@ class Frontier(Lanes):
                 return WaitUntil(max(instant, now))
             else:
                 heapq.heappop(self._heap)
-                lane.place = None
+                self.take_turn(lane)
                 tries += 1
                 ready = self._try(lane, now, utc, changes)
                 if ready is not None:

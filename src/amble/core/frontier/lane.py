@@ -32,7 +32,7 @@ class Lane:
 
     __slots__ = (
         "_asked_s", "_due", "_later", "failed_streak", "held", "last_failure", "limit_streak", "over", "pace", "place",
-        "rest_until", "stalled_since", "token", "under_way", "waits_at",
+        "rest_until", "stalled_since", "token", "turns_left", "under_way", "waits_at",
         "walks",
     )  # fmt: skip
 
@@ -41,6 +41,7 @@ class Lane:
         self._due: list[tuple[int, int, float, int, Visit]] = []
         self._later: list[tuple[float, int, Visit]] = []
         self.place: float | None = None  # where it stands in the frontier's heap; None: it does not
+        self.turns_left = 0  # visits it may make at once, as its answers come, before other domains have their turn
         self.token = 0  # of the newest place; older ones are void
         self.under_way = 0
         self.waits_at: str | None = None  # the address for which it stands in a queue with its neighbours

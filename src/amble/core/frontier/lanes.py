@@ -25,6 +25,8 @@ from amble.core.pacing.registry import Registry
 from amble.core.robots.book import RobotsBook
 from amble.core.urls import domain_of
 
+AT_ONCE = -math.inf  # where a domain stands in the heap that goes on while its connection is open
+TURNS_MAX = 8  # visits that it makes so, before others have theirs
 _order = count()
 
 
@@ -148,15 +150,20 @@ class Lanes:
 
     # -- when
 
-    def schedule(self, lane: Lane, now: float, not_before: float | None = None) -> None:
-        """Put a domain where its next visit is due; one place at a time. The one that is ready longest comes first."""
+    def schedule(self, lane: Lane, now: float, not_before: float | None = None, *, answered: bool = False) -> None:
+        """Put a domain where its next visit is due; one place at a time. The one that is ready longest comes first,
+        save for those that have just `answered`: their connection is open still, and would not be when all others had
+        their turn. After a few visits they go behind all others."""
         if lane.domain in self.backlog.stored:
             self.backlog.feed(lane.domain, len(lane), self.held)
         instant = self._due_at(lane, now, not_before)
         if instant is not None and instant <= now:
-            if lane.place is not None and lane.place <= now:
+            if answered and lane.turns_left:
+                instant = AT_ONCE
+            elif lane.place is not None and lane.place <= now:
                 return  # ready before, and so it keeps its turn
-            instant = now
+            else:
+                instant = now
         if instant != lane.place:
             lane.place = instant
             lane.token += 1  # whatever place it had is void
@@ -179,10 +186,15 @@ class Lanes:
 
     def look_again(self, lane: Lane, now: float) -> None:
         """Something was settled here: its own next visit may be due, and those of whoever shares its address."""
-        self.schedule(lane, now)
+        self.schedule(lane, now, answered=True)
         self.forget_if_idle(lane, now)
         self.look_at_neighbours(lane.pace, now)
         self.registry.settled(lane.pace)  # other crawls of this process may wait here as well
+
+    def take_turn(self, lane: Lane) -> None:
+        """The lane at the top of the heap is to be asked: it has left its place there."""
+        lane.turns_left = lane.turns_left - 1 if lane.place == AT_ONCE else TURNS_MAX
+        lane.place = None
 
     # -- addresses that domains share
 

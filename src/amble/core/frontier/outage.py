@@ -54,6 +54,8 @@ def fault_of(fetched: Fetched) -> Fault | None:
         return Fault.OWN
     if fetched.failure in _SILENT:
         return None
+    if fetched.status is not None:
+        return Fault.ANSWERED  # though its body may have dripped away
     if fetched.failure in _NETWORK and fetched.dns_error != "no_such_name":  # a resolver that says no is up
         return Fault.NETWORK
     return Fault.ANSWERED
