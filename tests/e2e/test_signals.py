@@ -25,6 +25,7 @@ NAME = "127.0.0.1"  # the command knows no names of the farm's
 PAGES = 60
 SLOWLY = ["--pacing", "fixed", "--fixed-delay", "0.05", "--max-rate", "unlimited"]
 PATIENCE_S = 60.0
+FOR_EVER = ["--http-timeout", "3600", "--header-timeout-s", "3600"]  # what hangs does not end by itself
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_interrupted_twice_it_stops_at_once(tmp_path: Path) -> None:
     site = Site(name=NAME, pages=Pages(PAGES, 4_000))
     with Farm([site]) as farm:
         file = str(tmp_path / "x.duckdb")
-        with amble("crawl", farm.url(NAME), "--into", file, *SLOWLY) as process:
+        with amble("crawl", farm.url(NAME), "--into", file, *SLOWLY, *FOR_EVER) as process:
             wait_for(lambda: got(farm) >= 12)
             farm.replace(Site(name=NAME, pages=site.pages, outages=(an_hour,)))  # nothing ends by itself any more
             asked = len(farm.log())

@@ -123,7 +123,7 @@ EFFECTS: dict[str, Row] = {
     "robots_memory_mb": Row(robots.remembered, 1),
     # -- how a request is made
     "user_agent": Row(crawl_once, "other/1.0", CRAWL),
-    "contact": Row(crawl_once, "bot@a.example", CRAWL),
+    "contact": Row(crawl_once, "https://a.example/bot", CRAWL),
     "from_address": Row(crawl_once, "bot@a.example", CRAWL),
     "http_timeout": Row(crawl_once, 0.1, CRAWL),
     "connect_timeout_s": Row(fetching.told_to_curl, 3),
