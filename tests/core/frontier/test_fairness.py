@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
+
+import pytest
 
 from amble.core.frontier.frontier import Frontier
 from amble.core.frontier.lanes import TURNS_MAX
 from amble.core.urls import domain_of
-from tests.core.frontier.story import FREE, LIMITED, OK, Answers, Story, page, robots, status
+from tests.core.frontier.story import CLOSED, FREE, LIMITED, OK, Answers, Story, page, robots, status
 
 HOSTS = [f"h{number}.test" for number in range(6)]
 
@@ -130,3 +133,34 @@ def test_spacing_holds_over_everything_p1() -> None:
     story = Story(["http://a.test/"], site_web, fixed_delay=2.0, took_s=5.0, max_parallel_per_domain=4).run()
     assert len(story.asked) > 9
     assert min(later.at - earlier.at for earlier, later in pairwise(story.asked)) >= 2.0
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_one_answer_wakes_as_many_neighbours_as_it_makes_room_for(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred domains at one address: each request costs a few tries, not two hundred."""
+    hosts = [f"http://h{number}.test/{page}" for number in range(200) for page in range(3)]
+    story = Story(hosts, dict.fromkeys(hosts, OK), address="192.0.2.1", took_s=1.0, fixed_delay=0.0, discover=False,
+                  max_parallel_per_address=most, in_flight_max=50)  # fmt: skip
+    tries, really = 0, Frontier._try
+
+    def counted(*asked: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        return really(*asked)
+
+    monkeypatch.setattr(Frontier, "_try", counted)
+    story.run()
+    assert set(story.ends().values()) == {"done"}
+    assert tries < 4 * len(story.asked)
+
+
+@pytest.mark.parametrize("gap_s", [0.0, 0.5])
+def test_an_address_is_used_as_fully_as_it_may_be(gap_s: float) -> None:
+    """V2: nobody who waits for it is forgotten, whatever becomes of those before."""
+    hosts = [f"http://h{number}.test/{page}" for number in range(30) for page in range(3)]
+    closed = {f"http://h{number}.test/robots.txt": CLOSED for number in range(0, 30, 3)}
+    web: dict[str, Answers] = {**dict.fromkeys(hosts, OK), **closed}
+    story = Story(hosts, web, address="192.0.2.1", took_s=1.0, fixed_delay=0.0, discover=False,
+                  max_parallel_per_address=2, min_address_delay=gap_s)  # fmt: skip
+    story.run()
+    assert story.now <= 30 + len(story.asked) / 2  # the first request of each is sent before its address is known
