@@ -13,6 +13,7 @@ from functools import reduce
 from amble.core.pacing.bounds import Bounds, Random
 from amble.core.pacing.learned import Learned, learn, restore, worth_keeping
 from amble.core.pacing.pace import NEVER, Pace
+from amble.core.pacing.packed import Packed, pack, unpack
 from amble.core.pacing.permit import Permit
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
@@ -36,12 +37,11 @@ class Commons:
 
     def __init__(self) -> None:
         self.paces: dict[str, Pace] = {}
-        self.known: dict[str, Learned] = {}
+        self.known: dict[str, Packed] = {}
         self.asked_s: dict[str, float] = {}  # what robots.txt asks for, of evicted domains
         self.addresses: dict[str, Pace] = {}
         self.address_of: dict[str, str] = {}
         self.members: dict[Member, None] = {}
-        self._crawled_by: dict[str, dict[Member, Bounds]] = {}  # domain or address -> what each was told to keep to
         self._delays: dict[str, dict[Member, float | None]] = {}  # domain -> what each has read in robots.txt
         self._turns: dict[str, Turns] = {}  # of domains that more than one crawls
         self._strictest_of: dict[tuple[Bounds, ...], Bounds] = {}  # few, for any number of domains
@@ -50,34 +50,42 @@ class Commons:
         """A registry for one more crawl; nothing is common before it asks for its first domain."""
         return Member(self, settings, random)
 
-    def bind(self, member: Member, pace: Pace, bounds: Bounds) -> None:
-        """From now on this member crawls here as well, and its own bounds hold for everybody."""
+    def bind(self, member: Member, pace: Pace) -> None:
+        """From now on this member crawls the domain as well, and its own bounds hold for everybody."""
         self.members[member] = None
-        told = self._crawled_by.setdefault(pace.domain, {})
-        told[member] = bounds
-        self._keep(pace, told)
+        member.domains.add(pace.domain)
+        self._keep(pace, [each.bounds_of(pace.domain) for each in self.crawling(pace.domain)])
+
+    def bind_address(self, member: Member, pace: Pace) -> None:
+        member.addresses.add(pace.domain)
+        self._keep(pace, [each.address_bounds for each in self.members if pace.domain in each.addresses])
+
+    def crawling(self, domain: str) -> list[Member]:
+        """Whose crawls a domain is part of, in the order in which they began."""
+        return [member for member in self.members if domain in member.domains]
 
     def leave(self, member: Member) -> None:
         """A crawl is over: what only it was told does not hold any longer. The paces stay, and so do their blocks."""
         self.members.pop(member, None)
         self._strictest_of.clear()
-        for name, told in list(self._crawled_by.items()):
-            if told.pop(member, None) is None:
+        for address in member.addresses & self.addresses.keys():
+            told = [each.address_bounds for each in self.members if address in each.addresses]
+            if told:
+                self._keep(self.addresses[address], told)
+        for domain in member.domains:
+            self._turns.pop(domain, None)
+            pace, others = self.paces.get(domain), self.crawling(domain)
+            if pace is None or not others:
+                self._delays.pop(domain, None)
                 continue
-            self._turns.pop(name, None)
-            if not told:
-                self.forget(name)
-                continue
-            pace = self.paces.get(name) or self.addresses.get(name)
-            if pace is not None:
-                self._keep(pace, told)
-                if self._delays.get(name, {}).pop(member, None) is not None:
-                    self._slow_to_longest(pace)
-                self.tell(member, pace)  # there may be more room now
+            self._keep(pace, [each.bounds_of(domain) for each in others])
+            if self._delays.get(domain, {}).pop(member, None) is not None:
+                self._slow_to_longest(pace)
+            self.tell(member, pace)  # there may be more room now
 
     def reserve(self, member: Member, pace: Pace, now: float) -> Permit | float:
         """Crawls take turns: whoever had the last permit lets those go first who were refused one since."""
-        if len(self._crawled_by.get(pace.domain, ())) < 2:
+        if len(self.members) < 2 or len(self.crawling(pace.domain)) < 2:
             return pace.reserve(now)
         turns = self._turns.setdefault(pace.domain, Turns())
         others = [other for other in turns.refused if other is not member]
@@ -106,10 +114,9 @@ class Commons:
 
     def tell(self, member: Member, pace: Pace) -> None:
         """Something was settled here: others may have waited for it, at this domain or at the address it shares."""
-        waiting: Iterable[Member] = self._crawled_by.get(pace.domain, ())
-        if pace.shared is not None or pace.domain in self.addresses:
-            waiting = self.members
-        for other in tuple(waiting):
+        if not self.members or (len(self.members) == 1 and member in self.members):
+            return
+        for other in tuple(self.members if pace.shared is not None else self.crawling(pace.domain)):
             if other is not member:
                 other.on_settled(pace)
 
@@ -118,23 +125,22 @@ class Commons:
         for pace in self.paces.values():
             if pace.unsaved:
                 pace.unsaved = False
-                for member in self._crawled_by.get(pace.domain, ()):
+                for member in self.crawling(pace.domain):
                     member.to_save.add(pace.domain)
-
-    def crawls(self, member: Member, domain: str) -> bool:
-        return member in self._crawled_by.get(domain, ())
 
     def held(self, domain: str) -> bool:
         """Whether any crawl queues for a domain."""
         return any(domain in member.waited_for for member in self.members)
 
     def forget(self, domain: str) -> None:
-        for by_domain in (self._crawled_by, self._delays, self._turns):
-            by_domain.pop(domain, None)
+        self._delays.pop(domain, None)
+        self._turns.pop(domain, None)
+        for member in self.members:
+            member.domains.discard(domain)
 
-    def _keep(self, pace: Pace, told: dict[Member, Bounds]) -> None:
+    def _keep(self, pace: Pace, told: list[Bounds]) -> None:
         """Bind a pace by the strictest of what was told."""
-        strictest = self._strictest(tuple(told.values()))
+        strictest = self._strictest(tuple(told))
         if pace.bounds.same(strictest) and pace.strategy.name == strictest.strategy:
             return
         if pace.block is None:  # a block is closed by the strategy that it was opened under
@@ -160,18 +166,22 @@ class Member(Registry):
         self._commons = commons
         self._paces, self._known, self._asked_s = commons.paces, commons.known, commons.asked_s
         self._addresses, self._address_of = commons.addresses, commons.address_of
+        self.domains: set[str] = set()  # that this crawl has met
+        self.addresses: set[str] = set()
+        self.bounds_of = self._rulebook.bounds
+        self.address_bounds = self._rulebook.address_bounds
         self.to_save: set[str] = set()
         self.on_settled: Callable[[Pace], None] = lambda pace: None  # another crawl settled something
 
     def pace(self, domain: str, now: float, utc: datetime) -> Pace:
         pace = super().pace(domain, now, utc)
-        self._commons.bind(self, pace, self._rulebook.bounds(domain))
+        self._commons.bind(self, pace)
         return pace
 
     def share(self, pace: Pace, address: str, now: float) -> None:
         super().share(pace, address, now)
         if self.settings.limits_addresses and pace.shared is not None:
-            self._commons.bind(self, pace.shared, self._rulebook.address_bounds)
+            self._commons.bind_address(self, pace.shared)
 
     def load(self, rows: Iterable[Learned], now: float, utc: datetime) -> None:
         """Of two files the newer row holds; of a domain in use, what this process has learned itself."""
@@ -179,8 +189,8 @@ class Member(Registry):
             pace = self._paces.get(row.domain)
             if pace is None:
                 known = self._known.get(row.domain)
-                if known is None or known.learned_at < row.learned_at:
-                    self._known[row.domain] = row
+                if known is None or unpack(row.domain, known).learned_at < row.learned_at:
+                    self._known[row.domain] = pack(row)
             elif pace.flying is None and not pace.strategy.learned:
                 restore(pace, row, now, utc)
             elif row.blocked_until_at is not None:
@@ -195,11 +205,14 @@ class Member(Registry):
             if due and (pace is None or worth_keeping(pace, now)):
                 self.to_save.discard(domain)
                 self._changed[domain] = now
-                rows.append(self._known[domain] if pace is None else learn(pace, now, utc))
+                if pace is not None:
+                    rows.append(learn(pace, now, utc))
+                elif domain in self._known:  # else there was but a pause, which is over
+                    rows.append(unpack(domain, self._known[domain]))
         return rows
 
     def own(self) -> list[Pace]:
-        return [pace for pace in self._paces.values() if self._commons.crawls(self, pace.domain)]
+        return [pace for pace in self._paces.values() if pace.domain in self.domains]
 
     def reserve(self, pace: Pace, now: float) -> Permit | float:
         return self._commons.reserve(self, pace, now)

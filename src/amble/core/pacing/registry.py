@@ -9,6 +9,7 @@ from datetime import datetime
 from amble.core.pacing.bounds import Random, Rulebook
 from amble.core.pacing.learned import Learned, learn, restore, worth_keeping
 from amble.core.pacing.pace import NEVER, Pace
+from amble.core.pacing.packed import Packed, pack, unpack
 from amble.core.pacing.permit import Permit
 from amble.core.pacing.settings import PacingSettings
 
@@ -25,7 +26,7 @@ class Registry:
         self.waited_for: Container[str] = ()  # domains that somebody queues for; they are not forgotten meanwhile
         self._rulebook = Rulebook(settings, random)
         self._paces: dict[str, Pace] = {}
-        self._known: dict[str, Learned] = {}  # from earlier runs, and of domains evicted in this one
+        self._known: dict[str, Packed] = {}  # from earlier runs, and of domains evicted in this one
         self._changed: dict[str, float] = {}  # domain -> when its learning was last handed out
         self._unsaved: set[str] = set()  # evicted ones whose learning was not handed out yet
         self._asked_s: dict[str, float] = {}  # what robots.txt asks for, of evicted ones
@@ -56,9 +57,9 @@ class Registry:
                 pace.set_crawl_delay(self._asked_s.pop(domain))
             if domain in self._address_of:
                 self.share(pace, self._address_of.pop(domain), now)
-            learned = self._known.get(domain)
-            if learned is not None:
-                restore(pace, learned, now, utc)
+            known = self._known.get(domain)
+            if known is not None:
+                restore(pace, unpack(domain, known), now, utc)
             self._paces[domain] = pace
         return pace
 
@@ -86,18 +87,18 @@ class Registry:
         """Take in what earlier runs learned. Of a domain already in use, this run knows better."""
         for learned in rows:
             if learned.domain not in self._paces:
-                self._known[learned.domain] = learned
+                self._known[learned.domain] = pack(learned)
 
     def learned(self, now: float, utc: datetime) -> list[Learned]:
         """Everything known, of domains in memory and of those evicted or not met in this run."""
-        rows = {domain: row for domain, row in self._known.items() if domain not in self._paces}
+        rows = {domain: unpack(domain, row) for domain, row in self._known.items() if domain not in self._paces}
         rows |= {pace.domain: learn(pace, now, utc) for pace in self._paces.values() if worth_keeping(pace, now)}
         return list(rows.values())
 
     def changed(self, now: float, utc: datetime, *, force: bool) -> list[Learned]:
         """What was learned since it was last handed out; at most once per domain in `save_debounce` unless forced."""
         due_before = now - self.settings.save_debounce
-        rows = [self._known[domain] for domain in sorted(self._unsaved)]
+        rows = [unpack(domain, self._known[domain]) for domain in sorted(self._unsaved)]
         self._unsaved.clear()
         for pace in self._paces.values():
             due = force or self._changed.get(pace.domain, NEVER) <= due_before
@@ -133,7 +134,7 @@ class Registry:
     def _evict(self, paces: list[Pace], now: float, utc: datetime) -> None:
         for pace in paces:
             if pace.strategy.learned:
-                self._known[pace.domain] = learn(pace, now, utc)
+                self._known[pace.domain] = pack(learn(pace, now, utc))
                 if pace.unsaved:
                     self._unsaved.add(pace.domain)
             if pace.bounds.asked_s is not None:
