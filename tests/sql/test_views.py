@@ -103,6 +103,18 @@ def test_a_page_that_the_server_says_is_the_same_has_not_changed() -> None:
         assert con.execute("FROM amble.changes").fetchall() == []
 
 
+def test_a_crawl_for_one_statement_leaves_the_views_where_they_are() -> None:
+    with web(Site(name="a.test", pages=Pages(3, size_bytes=500))) as (farm, con):
+        url = farm.url("a.test")
+        for _ in range(2):
+            con.execute(f"CRAWL (SELECT '{url}') INTO pages WITH (follow_links = true, {QUICK})")
+            con.execute("DELETE FROM pages")
+        con.execute("DELETE FROM amble.history WHERE job_id = 1")
+        con.execute(f"FROM crawl('{url}', follow_links := true, pacing := 'fixed', fixed_delay := 0)")
+        assert con.execute("SELECT count(*) FROM amble.seo_pages").fetchall() == [(0,)]  # pages, which is empty
+        assert con.execute("SELECT change, count(*) FROM amble.changes GROUP BY 1").fetchall() == [("new", 3)]
+
+
 def test_views_read_large_tables_in_time_near_their_size() -> None:
     """Nothing is joined with everything."""
     with duckdb.connect() as connection:

@@ -24,12 +24,10 @@ from amble.sql.statements import Crawl
 from amble.sql.stores import open_store
 from amble.sql.targets import current_database
 from amble.store import tables
-from amble.store.clauses import Clauses
+from amble.store.clauses import STAGING, Clauses
 from amble.store.database import quote
 from amble.store.names import TableName
 from amble.store.seam import JobChange, JobStatus
-
-SCHEMA = "amble_staging"
 
 
 @dataclass(slots=True)
@@ -50,7 +48,7 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
     database = current_database(place.connection)
     clauses = Clauses.of(place.connection, crawl.where_sql, [(each.expr_sql, each.name) for each in crawl.extract])
     seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
-    name = TableName.of(SCHEMA, f"pages_{uuid4().hex}")
+    name = TableName.of(STAGING, f"pages_{uuid4().hex}")
     got = Staged(f"{quote(database)}.{name}", nulls=seeds.nulls)
     with open_store(place.connection, database, place.session, limits_of(settings)) as store:
         try:
@@ -75,7 +73,7 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
 def _drop(connection: DuckDBPyConnection, name: TableName) -> None:
     connection.execute(f"DROP TABLE IF EXISTS {name}")
     with suppress(duckdb.Error):  # others have theirs there
-        connection.execute(f"DROP SCHEMA IF EXISTS {quote(SCHEMA)}")
+        connection.execute(f"DROP SCHEMA IF EXISTS {quote(STAGING)}")
 
 
 def limit_of(crawl: Crawl, outer: int | None, values: Mapping[str, Any]) -> int | None:

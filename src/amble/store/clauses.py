@@ -25,6 +25,7 @@ PARTS = {
     "url": "VARCHAR", "scheme": "VARCHAR", "host": "VARCHAR", "port": "INTEGER", "path": "VARCHAR", "query": "VARCHAR",
     "domain": "VARCHAR", "depth": "INTEGER", "discovered_by": "VARCHAR", "parent_url": "VARCHAR",
 }  # fmt: skip
+STAGING = "amble_staging"  # tables that last as long as a statement
 _SAMPLE_BODY = "<!doctype html><title>t</title>"
 
 
@@ -171,7 +172,9 @@ def load_clauses(connection: DuckDBPyConnection) -> dict[int, Clauses]:
 
 
 def show_target(connection: DuckDBPyConnection, name: TableName) -> None:
-    """Point the views that are about one table at the one crawled into last."""
+    """Point the views that are about one table at the one crawled into last, unless that will soon be gone."""
+    if name.schema == STAGING:
+        return
     for view in ("seo_pages", "page_links"):
         connection.execute(f"CREATE OR REPLACE VIEW amble.{view} AS FROM amble.{view}({quote_text(str(name))})")
 

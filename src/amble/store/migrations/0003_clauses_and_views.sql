@@ -107,12 +107,13 @@ FROM pair
 WHERE (is_there OR was_there)
     AND NOT (is_there AND was_there AND (status_after = 304 OR key_before IS NOT DISTINCT FROM key_after));
 
--- The same for the last two crawls of one table.
+-- The same for the last two crawls of one table. Crawls for a single statement (`FROM crawl(...)`) leave no table.
 CREATE VIEW amble.changes AS
 FROM amble.changes_between(
     (
         SELECT max(id) FROM amble.jobs
-        WHERE id < (SELECT max(id) FROM amble.jobs) AND target = (SELECT arg_max(target, id) FROM amble.jobs)
+        WHERE id < (SELECT max(id) FROM amble.jobs WHERE NOT starts_with(target, '"amble_staging"'))
+            AND target = (SELECT arg_max(target, id) FROM amble.jobs WHERE NOT starts_with(target, '"amble_staging"'))
     ),
-    (SELECT max(id) FROM amble.jobs)
+    (SELECT max(id) FROM amble.jobs WHERE NOT starts_with(target, '"amble_staging"'))
 );
