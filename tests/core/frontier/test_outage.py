@@ -28,6 +28,7 @@ PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
         (status(500), UP),
         (broken(Failure.NETWORK_TLS_ERROR), UP),
         (TIMEOUT, NET),
+        (Reply(200, None, failure=Failure.NETWORK_TIMEOUT), UP),  # a body that dripped away came from somewhere
         (broken(Failure.NETWORK_RESET), NET),
         (broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), UP),  # the resolver is there, and says no
         (broken(Failure.NETWORK_DNS_FAILURE, dns_error="timeout"), NET),
