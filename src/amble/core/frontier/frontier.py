@@ -83,7 +83,7 @@ class Frontier(Lanes):
     def _try_visit(self, visit: Visit, lane: Lane, now: float, utc: datetime, changes: Changes) -> Ready | float | None:
         """Send this one; or not before an instant; or do something else first."""
         if visit.kind is not Kind.ROBOTS:
-            verdict = self.book.verdict(visit.url, now)
+            verdict = self.book.verdict(visit.url, now, lane.pace.gap_s)
             if isinstance(verdict, Refused):
                 lane.take()
                 self.end_visits([visit], Over(State.SKIPPED, verdict.failure, verdict.reason), now, utc, changes)
