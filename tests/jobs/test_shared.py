@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -27,12 +28,20 @@ def crawl_at_once(farm: Farm, folder: Path, *settings: dict[str, Any]) -> list[D
     """Each crawls the farm into a file of its own, all at the same time; every one of them comes to its end."""
     stores = [DuckDBStore.open(folder / f"{number}.duckdb") for number in range(len(settings))]
     ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
-    jobs = [runner.start(store, farm.roots(), Settings.of({**QUICK, **each}), **ways)
-            for store, each in zip(stores, settings, strict=True)]  # fmt: skip
+    all_there = threading.Event()
+    runner.engine().call(lambda: wait_for(all_there))  # nobody has a start over the others
+    jobs = []
+    for store, each in zip(stores, settings, strict=True):
+        jobs.append(runner.start(store, farm.roots(), Settings.of({**QUICK, **each}), **ways))
+    all_there.set()
     assert [job.wait(60).status for job in jobs] == [JobStatus.COMPLETED] * len(jobs)
     for store, job in zip(stores, jobs, strict=True):
         check(store, job, farm)
     return stores
+
+
+def wait_for(event: threading.Event) -> None:
+    event.wait(30)
 
 
 def check(store: DuckDBStore, job: RunningJob, farm: Farm) -> None:
@@ -62,7 +71,7 @@ def test_neither_of_two_jobs_is_kept_from_its_turn_by_the_other(tmp_path: Path) 
     with Farm([Site(name="a.test", pages=Pages(20), robots=Robots(crawl_delay_s=0.05))]) as farm:
         crawl_at_once(farm, tmp_path, ONE, TWO)
         site, agents = only(farm.judge()), [entry.agent for entry in farm.log()]
-    assert site.under_crawl_delay == 0
+    assert site.under_crawl_delay <= 1  # two names ask for robots.txt, and before an answer nobody knows of a delay
     both = agents[: min(last(agents, "one"), last(agents, "two"))]
     assert len(both) > 20
     assert max(len(list(run)) for _, run in groupby(both)) <= 3

@@ -128,6 +128,18 @@ def test_domains_that_share_an_address_wake_each_other_over_all_crawls() -> None
     assert isinstance(two.reserve(b, 1.0), Permit)
 
 
+def test_a_domain_that_is_written_as_an_address_and_that_address_are_two_things() -> None:
+    commons = Commons()
+    one, two = join(commons, fixed_delay=2.0, max_parallel_per_address=1), join(commons, fixed_delay=3.0)
+    pace = pace_of(one, "192.0.2.1")
+    pace_of(two, "192.0.2.1")
+    one.share(pace, "192.0.2.1", 0.0)
+    assert pace.shared is not None
+    assert (pace.gap_s, pace.shared.gap_s, pace.shared.parallel) == (3.0, 0.0, 1)
+    two.leave()
+    assert (pace.gap_s, pace.shared.gap_s, pace.shared.parallel) == (2.0, 0.0, 1)
+
+
 def test_whoever_had_the_last_permit_lets_the_other_go_first_but_only_once() -> None:
     commons = Commons()
     one, two = join(commons, fixed_delay=1.0), join(commons, fixed_delay=1.0)
