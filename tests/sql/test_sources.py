@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -102,6 +103,16 @@ def test_a_query_over_a_crawl() -> None:
             (0,)
         ]
         assert con.execute("SELECT status FROM amble.jobs").fetchall() == [("completed",)]
+
+
+def test_in_a_file_what_a_killed_process_left_is_cleared_away(tmp_path: Path) -> None:
+    with web(Site(name="a.test", pages=SMALL), path=tmp_path / "f.duckdb") as (farm, con):
+        con.execute("CREATE SCHEMA amble_staging; CREATE TABLE amble_staging.pages_left (x INTEGER)")
+        query = f"SELECT count(*) FROM crawl('{farm.url('a.test')}', follow_links := true, {QUICK})"
+        assert con.execute(query).fetchall() == [(5,)]
+        assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'amble_staging'").fetchone() == (
+            0,
+        )
 
 
 def test_limit_stops_the_fetching() -> None:

@@ -29,6 +29,8 @@ from amble.store.database import quote
 from amble.store.names import TableName
 from amble.store.seam import JobChange, JobStatus
 
+_in_use: set[str] = set()  # tables of statements that run now
+
 
 @dataclass(slots=True)
 class Staged:
@@ -49,10 +51,12 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
     clauses = Clauses.of(place.connection, crawl.where_sql, [(each.expr_sql, each.name) for each in crawl.extract])
     seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
     name = TableName.of(STAGING, f"pages_{uuid4().hex}")
+    _in_use.add(name.name)
     got = Staged(f"{quote(database)}.{name}", nulls=seeds.nulls)
     with open_store(place.connection, database, place.session, limits_of(settings)) as store:
         try:
             with store.database.reading() as connection:
+                _drop_left(connection)
                 tables.create(connection, name)
             if seeds.urls:
                 job = start(store, list(seeds.urls), settings, str(name), clauses=clauses, **place.session.ways)
@@ -66,8 +70,20 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
                     store.set_job_state(change).result()
             yield got
         finally:
+            _in_use.discard(name.name)
             with store.database.reading() as connection:
                 _drop(connection, name)
+
+
+def _drop_left(connection: DuckDBPyConnection) -> None:
+    """What a process that was killed has left here. A file is open in one process only, so the others are ours."""
+    rows = connection.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = $1",
+        [STAGING],
+    ).fetchall()
+    for (left,) in rows:
+        if left not in _in_use:
+            connection.execute(f"DROP TABLE IF EXISTS {TableName.of(STAGING, left)}")
 
 
 def _drop(connection: DuckDBPyConnection, name: TableName) -> None:
