@@ -75,7 +75,7 @@ def test_setting_the_wall_clock_changes_nothing(seed: int, days: float) -> None:
 
     def jump(days: float) -> list[str]:
         jumps = ((0.3, days), (5.0, days), (40.0, -days))
-        return simulate(seed, replace(make_world(seed), restarts=(), wall_jumps=jumps)).lines
+        return simulate(seed, replace(make_world(seed), restarts=(), crawls=1, wall_jumps=jumps)).lines
 
     assert jump(0.0) == jump(days)
 
