@@ -100,7 +100,8 @@ def test_a_job_that_was_drained_is_taken_up_where_it_was_left(tmp_path: Path) ->
 
 def test_events_reach_those_who_listen_and_learning_comes_back(tmp_path: Path) -> None:
     heard: list[Event] = []
-    learning: dict[str, Any] = {"pacing": "linear", "base_delay": 0.01, "delay_step": 0.05, "success_probe_threshold": 1_000}
+    learning: dict[str, Any] = {"pacing": "linear", "base_delay": 0.01, "delay_step": 0.05}
+    learning["success_probe_threshold"] = 1_000  # so that nothing is tried out meanwhile
     limited = Site(name="limited.test", pages=Pages(15), limit=Limit(lambda random: TokenBucket(20.0, 5.0)))
     with Farm([limited]) as farm:
         first = crawl(farm, tmp_path / "x.duckdb", [heard.append], **learning)

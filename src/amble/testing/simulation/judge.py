@@ -20,6 +20,7 @@ from amble.testing.simulation.robots import RobotsFile
 
 EPSILON_S = 1e-6
 ROBOTS_HOPS_MAX = 5  # RFC 9309 2.3.1.2
+ROBOTS_GAPS = 3  # a copy lives for so many requests at the least, however slow the site is
 NO_RULES = RobotsFile()
 
 
@@ -215,12 +216,16 @@ class Judge:
         known = self.robots.get(f"{parts.scheme}://{parts.netloc}", Robots())
         if known.file is None:
             self.fail("P5", f"{exchange.url} without a robots.txt")
-        elif exchange.began > known.until + EPSILON_S:
+        elif exchange.began > max(known.until, known.good_at + ROBOTS_GAPS * self._slowest_s(exchange)) + EPSILON_S:
             self.fail("P5", f"{exchange.url} on the word of a robots.txt that is too old")
         elif not known.file.allows(parts.path or "/"):
             self.fail("P5", f"{exchange.url} is disallowed")
         elif (known.file.delay_s or 0.0) > self.settings.robots.honour_crawl_delay_up_to:
             self.fail("P5", f"{exchange.url}, where the crawl delay is too long to be kept")
+
+    def _slowest_s(self, exchange: Exchange) -> float:
+        """The longest gap that may have been kept here: what is asked for, or was learned."""
+        return max(self.gap_s(exchange.host), self.settings.pacing.max_adaptive_delay)
 
     # -- another run
 
