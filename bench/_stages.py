@@ -8,11 +8,11 @@ import time
 import types
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator
-from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any
 
 import amble.core.page.page as page_module
+import amble.workers.visitor as visitor_module
 from amble.core.frontier.frontier import Frontier
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.pacing.pace import Pace
@@ -23,14 +23,12 @@ from amble.fetcher.multi import Multi
 from amble.jobs.job import Job
 from amble.store.writer import Writer
 
-crawl_module = import_module("amble.crawl")  # as an attribute, `amble.crawl` is the function
-
 STAGES: dict[str, list[tuple[Any, str]]] = {
     "fetch": [(Fetcher, "fetch"), (Multi, "_on_ready"), (Multi, "_on_time")],
     "page: guard": [(page_module, "is_calm")],
     "page: tree": [(page_module, "read_tree")],
     "page: links": [(page_module, "collect_links")],
-    "page: rest": [(crawl_module, "read_page")],
+    "page: rest": [(visitor_module, "read_page")],
     "robots": [(RobotsBook, "verdict"), (RobotsBook, "learn")],
     "pacing": [(Pace, "reserve"), (Pace, "settle"), (Pace, "sent")],
     "scope": [(Scope, "judge"), (Scope, "judge_link")],

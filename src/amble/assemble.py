@@ -95,7 +95,6 @@ def assemble(
         plan,
         fetcher,
         clock,
-        token=plan.frontier.book.terms.token,
         in_flight_max=settings.fetching.max_total_connections,
         on_changes=on_changes,
     )

@@ -10,31 +10,12 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Protocol
 
 from amble.clock import Clock
-from amble.core.content_type import accepts
 from amble.core.frontier.changes import Changes, Finished, Ready
-from amble.core.frontier.plan import CrawlPlan, Reading
-from amble.core.frontier.visit import Kind, Visit
-from amble.core.headers import Headers
-from amble.core.outcome import Failure
-from amble.core.page.page import read_page
-from amble.core.robots.book import robots_url_of
-from amble.core.robots.lines import BODY_BYTES_MAX as ROBOTS_BYTES_MAX
-from amble.core.robots.policy import read_policy
-from amble.core.sitemap.read import read_sitemap
-from amble.fetcher import FetchRequest, FetchResult
-
-# Bodies longer than this are read in a thread. Rules of a robots.txt take the longest by the byte.
-LONG_BODY_BYTES = {Kind.PAGE: 500_000, Kind.SITEMAP: 200_000, Kind.ROBOTS: 50_000}
-SITEMAP_BYTES_MAX = 50 * 1024 * 1024  # sitemaps.org: 50 MB uncompressed
-
-
-class Fetch(Protocol):
-    """Whatever fetches: libcurl, or the simulator's web."""
-
-    async def fetch(self, request: FetchRequest) -> FetchResult: ...
+from amble.core.frontier.plan import CrawlPlan
+from amble.fetcher import FetchResult
+from amble.workers import Fetch, LocalVisitor, Visitor, Wants
 
 
 class Crawl:
@@ -46,14 +27,12 @@ class Crawl:
         fetcher: Fetch,
         clock: Clock,
         *,
-        token: str,
         in_flight_max: int,
         on_changes: Callable[[Changes, Ready | None, FetchResult | None, datetime], None],
     ) -> None:
         self.plan = plan
-        self.fetcher = fetcher
+        self.visitor: Visitor = LocalVisitor(fetcher, Wants.of(plan.settings, plan.frontier.book.terms))
         self.clock = clock
-        self._token = token
         self._in_flight_max = in_flight_max
         self._on_changes = on_changes
         self.on_wants: Callable[[], None] = lambda: None  # told when the frontier may want something of a store
@@ -120,60 +99,22 @@ class Crawl:
             self._error = self._error or task.exception()
 
     async def _visit(self, ready: Ready) -> None:
-        result = await self.fetcher.fetch(self._request(ready))
-        if result.peer_ip is not None:
-            frontier = self.plan.frontier
-            lane = frontier.lanes[frontier.key_of(ready.visit.url)]
-            frontier.share(lane, result.peer_ip, self.clock.monotonic())
-        if result.body is not None and len(result.body) > LONG_BODY_BYTES[ready.visit.kind]:
-            reading = await asyncio.to_thread(self._read, ready.visit, result)  # others are not kept waiting meanwhile
-        else:
-            reading = self._read(ready.visit, result)
-        utc = self.clock.utc()
-        changes = self.plan.settle(ready, result, reading, self.clock.monotonic(), utc)
-        self._on_changes(changes, ready, result, utc)
-
-    def _request(self, ready: Ready) -> FetchRequest:
         visit, permit = ready
         lane = self.plan.frontier.lanes[self.plan.frontier.key_of(visit.url)]
 
         def sent(instant: float) -> None:
             lane.pace.sent(permit, instant)
 
-        plain = visit.kind is Kind.PAGE
-        return FetchRequest(
-            visit.url,
-            etag=visit.etag,
-            last_modified=visit.last_modified,
-            keep_body=self._keep_body if plain else None,
-            body_bytes_max=None if plain else ROBOTS_BYTES_MAX if visit.kind is Kind.ROBOTS else SITEMAP_BYTES_MAX,
-            keep_prefix=visit.kind is Kind.ROBOTS,
-            found_on=visit.found_on,
-            on_sent=sent,
-        )
-
-    def _keep_body(self, status: int, headers: Headers) -> Failure | None:
-        settings = self.plan.settings
-        if 200 <= status < 300 and not accepts(
-            headers.get("content-type"), settings.accept_content_types, settings.reject_content_types
-        ):
-            return Failure.CONTENT_TYPE_REJECTED
-        return None
-
-    def _read(self, visit: Visit, result: FetchResult) -> Reading:
-        if result.body is None or result.failure is not None or not 200 <= (result.status or 0) < 300:
-            return None
-        if visit.kind is Kind.ROBOTS:
-            return read_policy(result.body, robots_url_of(visit.task), self.plan.frontier.book.terms)
-        if visit.kind is Kind.SITEMAP:
-            return read_sitemap(result.body, visit.url)
-        return read_page(
-            result.body,
-            visit.url,
-            headers=result.headers,
-            token=self._token,
-            max_links=self.plan.settings.max_links_per_page,
-        )
+        visited = await self.visitor.visit(visit, permit.gap_s, sent)
+        now, utc = self.clock.monotonic(), self.clock.utc()
+        if visited is None:
+            sent(now)  # it may have been, at any moment until now
+            self._on_changes(self.plan.lost(ready, now, utc), ready, None, utc)
+            return
+        result, reading = visited
+        if result.peer_ip is not None:
+            self.plan.frontier.share(lane, result.peer_ip, now)
+        self._on_changes(self.plan.settle(ready, result, reading, now, utc), ready, result, utc)
 
     # -- from outside
 

@@ -73,7 +73,7 @@ class Scene:
         started = [seed_url(seed) for seed in seeds]
         self.plan = make_plan(Settings.of({**STEADY, **wanted}), started, lambda: 0.0)
         self.crawl = Crawl(
-            self.plan, self.fetcher, self.clock, token="amble", in_flight_max=in_flight_max,
+            self.plan, self.fetcher, self.clock, in_flight_max=in_flight_max,
             on_changes=self.crawled.on_changes,
         )  # fmt: skip
         changes = self.plan.start(started, self.clock.monotonic(), self.clock.utc())

@@ -95,7 +95,6 @@ class Job:
             self.plan,
             self._fetcher,
             self.clock,
-            token=self.plan.frontier.book.terms.token,
             in_flight_max=settings.fetching.max_total_connections,
             on_changes=self._on_changes,
         )

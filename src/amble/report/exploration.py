@@ -63,7 +63,6 @@ class Exploration:
             self.plan,
             fetcher,
             self.clock,
-            token=self.plan.frontier.book.terms.token,
             in_flight_max=self.settings.fetching.max_total_connections,
             on_changes=self._on_changes,
         )

@@ -33,6 +33,7 @@ from amble.core.seeds import Seed
 from amble.core.sitemap.document import SitemapDocument
 from amble.core.urls import Refusal, domain_of, origin_of
 
+LOST = "every process that read it died"
 ONCE_MORE_WAIT_S = 10.0  # names are looked up anew by then
 Reading = Page | Policy | SitemapDocument | None
 _NOINDEX = {"keep": Keeps.ALL, "drop_body": Keeps.ROW, "drop_row": Keeps.NOTHING}
@@ -159,6 +160,27 @@ class CrawlPlan(Intake):
             frontier.lose_sitemap(visit, Failure.CANCELLED, now, utc)
         else:
             frontier.close_task(Final(visit, *STOPPED), changes)
+        frontier.look_again(lane, now)
+        return changes
+
+    def lost(self, ready: Ready, now: float, utc: datetime) -> Changes:
+        """Whoever made this visit died with it, perhaps because of it: tried again as often as a failure is [G1, G9].
+
+        What was sent counts as sent; nobody learns anything from it.
+        """
+        visit, permit = ready
+        changes, frontier = Changes(), self.frontier
+        lane = frontier.lane(visit.url, now, utc)
+        frontier.landed(visit, lane)
+        changes.events = lane.pace.settle(permit, Answer(failure=Failure.CANCELLED), now)
+        run_at = retry_at(visit.attempt, now, lane.pace.not_before, frontier.registry.settings, self._random)
+        if visit.kind is Kind.ROBOTS:
+            frontier.book.forget_ask(visit.task)
+            frontier.release(visit.task, now, utc)
+        elif run_at is not None:
+            lane.push_later(visit.again(), run_at)
+        else:
+            frontier.end_visits([visit], Over(State.FAILED, Failure.CANCELLED, LOST), now, utc, changes)
         frontier.look_again(lane, now)
         return changes
 

@@ -121,7 +121,7 @@ class Simulation:
         plan = self._make_plan(clock)
         fetching = self.world.settings.fetching
         crawl = Crawl(
-            plan, self.web, clock, token=plan.frontier.book.terms.token, in_flight_max=fetching.max_total_connections,
+            plan, self.web, clock, in_flight_max=fetching.max_total_connections,
             on_changes=self._on_changes,
         )  # fmt: skip
         supply = self._supply_of(plan, clock, crawl)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from amble.clock import Clock
 from amble.core.frontier.visit import Kind
 from amble.core.headers import Headers
-from amble.crawl import LONG_BODY_BYTES
+from amble.workers.visitor import LONG_BODY_BYTES
 from amble.fetcher import FetchRequest, FetchResult
 from amble.fetcher.resolver import DnsError
 from amble.fetcher.result import Phase
@@ -21,7 +21,7 @@ from amble.testing.simulation.site import TIMEOUT_S, UNSENT, Reply, Site
 
 
 class SimulatedWeb:
-    """Implements `amble.crawl.Fetch`. `clock` is the crawler's own, whose zero is another in each run."""
+    """Implements `amble.workers.Fetch`. `clock` is the crawler's own, whose zero is another in each run."""
 
     def __init__(
         self, sites: dict[str, Site], judge: Judge, random: Random, hits: Counter[str], say: Callable[[str], None]
