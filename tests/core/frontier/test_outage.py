@@ -14,7 +14,7 @@ from amble.core.pacing.events import CircuitOpened, NetworkBack, NetworkDown
 from tests.core.frontier.story import FREE, OK, Answers, Reply, Story, broken, status
 
 VISIT = Visit("http://a.test/", task="http://a.test/")
-UP, NET, OWN = Fault.ANSWERED, Fault.NETWORK, Fault.OWN
+UP, NET, OWN, STALE = Fault.ANSWERED, Fault.NETWORK, Fault.OWN, Fault.STALE
 TIMEOUT = broken(Failure.NETWORK_TIMEOUT)
 PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
 
@@ -34,6 +34,7 @@ PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
         (broken(Failure.NETWORK_DNS_FAILURE, dns_error="timeout"), NET),
         (PROXY, OWN),
         (broken(Failure.NETWORK_TIMEOUT, local_fault=True), OWN),
+        (broken(Failure.NETWORK_RESET, local_fault=True), STALE),  # a kept connection, closed as it was used
         (broken(Failure.ADDRESS_FORBIDDEN), None),
         (broken(Failure.CANCELLED), None),
     ],
@@ -59,6 +60,7 @@ STORIES: list[tuple[str, Rows, bool]] = [
     ("one domain that fails often", [(0, "abc", UP), (1, "aaaaaaaaaaaa", NET)], False),
     ("a proxy, with one domain", [(0, "aaa", OWN)], True),
     ("a proxy that works in between", [(0, "aa", OWN), (1, "a", UP), (2, "aa", OWN)], False),
+    ("kept connections that were closed", [(0, "abc", UP), (1, "abcabc", STALE)], False),
     ("nothing was tried", [(0, "abc", UP), (1, "abcabc", None)], False),
 ]
 

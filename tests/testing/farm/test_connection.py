@@ -65,7 +65,7 @@ def test_a_head_may_come_in_pieces(start: Start) -> None:
 BAD = {
     # what is written, status
     "no request at all": (b"hello\r\n\r\n", 400),
-    "an address where a path belongs": (b"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
+    "an address of another kind": (b"GET ftp://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
     "a header without a colon": (b"GET / HTTP/1.1\r\nHost: a.test\r\nbroken\r\n\r\n", 400),
     "a name the farm does not have": (b"GET / HTTP/1.0\r\nHost: c.test\r\n\r\n", 421),
     "no name": (b"GET / HTTP/1.0\r\n\r\n", 421),

@@ -38,6 +38,7 @@ class Fault(Enum):
     ANSWERED = "answered"  # somebody out there spoke to us
     NETWORK = "network"  # the site's fault, or the network's
     OWN = "own"  # our proxy's, or this machine's
+    STALE = "stale"  # a kept connection was closed as it was used: a new one tells more, and nobody is to blame
 
 
 class Turn(Enum):
@@ -50,6 +51,8 @@ class Turn(Enum):
 
 def fault_of(fetched: Fetched) -> Fault | None:
     """None where the answer says nothing: the network was not tried."""
+    if fetched.local_fault and fetched.failure is Failure.NETWORK_RESET:
+        return Fault.STALE
     if fetched.proxy_fault or fetched.local_fault:
         return Fault.OWN
     if fetched.failure in _SILENT:
@@ -94,6 +97,8 @@ class Outage:
 
     def excuses(self, fault: Fault | None) -> bool:
         """Whether a failure of this kind is held against nobody, as things stand."""
+        if fault is Fault.STALE:
+            return True
         return (fault is Fault.OWN and not self._gave_up) or (fault is Fault.NETWORK and self.since is not None)
 
     @property
@@ -121,7 +126,7 @@ class Outage:
 
     def observe(self, domain: str, visit: Visit, fault: Fault | None, now: float) -> Turn:
         """Take in what one answer says."""
-        if fault is None:
+        if fault is None or fault is Fault.STALE:
             return Turn.NONE
         failed = fault is not Fault.ANSWERED
         self._hear(domain, failed, now)
