@@ -23,6 +23,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, script: str = ""
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    monkeypatch.setattr(progress.TerminalBar, "every_s", 0.02)  # often, however soon it is over
     with web(SITE) as (farm, con):
         con.execute(f"{script} CRAWL (SELECT ?) INTO pages WITH (follow_links true, {QUICK})", [farm.url("a.test")])
     return stderr.getvalue()
