@@ -8,6 +8,7 @@ AmbleError
 ├── StatementError     a CRAWL statement is not written as it must be
 ├── BadSelector        a CSS selector, accessor or path that cannot be read
 ├── FetcherClosed      a fetcher was asked after it was closed
+├── WorkersDied        processes that fetch for a crawl die again and again
 ├── StoreError         the store cannot be used, or not so
 │   ├── StoreLocked    another process holds the file
 │   ├── StoreDamaged   the file is not what it was written as
@@ -60,6 +61,10 @@ class StatementError(AmbleError, ValueError):
 
 class FetcherClosed(AmbleError, RuntimeError):
     """A fetcher was asked after it was closed."""
+
+
+class WorkersDied(AmbleError):
+    """Processes that fetch for a crawl die again and again. The job can be taken up."""
 
 
 class StoreError(AmbleError):

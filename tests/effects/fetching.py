@@ -15,6 +15,7 @@ from amble.fetcher.curl import Transfer
 from amble.fetcher.deadlines import Deadlines
 from amble.fetcher.multi import Multi
 from amble.settings import Settings
+from amble.workers.pool import threads_of
 
 
 class Recording:
@@ -40,6 +41,10 @@ def told_to_resolver(settings: Settings) -> tuple[Any, ...]:
         return resolver._remember_s, resolver._inner._timeout_s, resolver._inner._threads._max_workers
     finally:
         resolver.close()
+
+
+def processes(settings: Settings) -> int:
+    return threads_of(settings.fetching)
 
 
 def judged_late(settings: Settings) -> list[str | None]:

@@ -134,6 +134,7 @@ EFFECTS: dict[str, Row] = {
     "compress": Row(crawl_once, False, CRAWL),
     "http_keep_alive": Row(crawl_once, False, CRAWL),
     "http2": Row(fetching.told_to_curl, False),
+    "threads": Row(fetching.processes, 3, {"threads": 1}),
     "max_total_connections": Row(crawling.most_at_once, 1, CRAWL),
     "http_proxy": Row(crawling.through_a_proxy, "http://127.0.0.1:1", CRAWL),
     "http_proxy_username": Row(crawling.through_a_proxy, "me", PROXY),

@@ -79,6 +79,12 @@ class Fetcher:
         finally:
             engine.slots.give_back()
 
+    def let_go(self) -> None:
+        """Close every connection while nothing is under way; whoever fetches again makes new ones."""
+        if self._engine is not None and not self._closed:
+            self._engine.close()
+            self._engine = None
+
     async def close(self) -> None:
         """End what is under way (its results say `cancelled`) and close every connection."""
         if self._closed:

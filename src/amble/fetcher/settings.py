@@ -87,6 +87,11 @@ class FetcherSettings(CheckedModel):
         default=256,
         description="most connections open at once; two to three times the requests in flight keeps them warm",
     )
+    threads: Annotated[int, Field(ge=1, le=32)] | None = Field(
+        default=None,
+        description="most processes that fetch and read pages, each for some of the domains; they begin when there is"
+        " more to do than one can; none: as many as processors",
+    )
 
     http_proxy: ProxyUrl | None = Field(default=None, description="proxy for every request, written http://host:port")
     http_proxy_username: str | None = Field(default=None, max_length=256, description="user name at the proxy")

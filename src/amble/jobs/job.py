@@ -28,9 +28,13 @@ from amble.jobs.supply import Supply
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, JobChange, JobRow, JobStatus, TaskState
+from amble.workers.pool import Sharing, Workers
+from amble.workers.visitor import LocalVisitor
+from amble.workers.wire import Briefing
 
 KEEP_EVERY_S = 5.0  # how often learned delays and robots.txt files are handed to the store
 WINDOW = Window()
+SHARING = Sharing()
 
 Listener = Callable[[Event], None]
 
@@ -68,6 +72,7 @@ class Job:
         listeners: Iterable[Listener] = (),
         window: Window = WINDOW,
         shared: Shared | None = None,
+        sharing: Sharing = SHARING,
     ) -> None:
         self.store = store
         self.row = row
@@ -85,12 +90,8 @@ class Job:
             registry=self.membership.registry if self.membership else None,
             book=self.membership.book if self.membership else None,
         )  # fmt: skip
-        self._fetcher = Fetcher(
-            settings.fetching,
-            policy=policy or AddressPolicy.of(named=[seed.url for seed in seeds]),
-            resolver=resolver,
-            clock=self.clock,
-        )
+        policy = policy or AddressPolicy.of(named=[seed.url for seed in seeds])
+        self._fetcher = Fetcher(settings.fetching, policy=policy, resolver=resolver, clock=self.clock)
         self.crawl = Crawl(
             self.plan,
             self._fetcher,
@@ -98,11 +99,24 @@ class Job:
             in_flight_max=settings.fetching.max_total_connections,
             on_changes=self._on_changes,
         )
+        self.workers = self._share_out(policy, resolver, sharing)
         self._judge = store.judge_of(row.id)
         self.plan.judge = self._judge
         source = StoreSource(store, row.id, update_stale=settings.visiting.update_stale)
         self._supply = Supply(self.plan, source, self.clock, self._supplied)
         self.crawl.on_wants = self._supply.look
+
+    def _share_out(self, policy: AddressPolicy, resolver: Resolver | None, sharing: Sharing) -> Workers | None:
+        """Let other processes fetch and read, where there may be any; their clock has to be ours."""
+        local = self.crawl.visitor
+        if not isinstance(local, LocalVisitor) or not isinstance(self.clock, SystemClock):
+            return None
+        briefing = Briefing(self.settings.fetching, policy, resolver, local.wants)
+        self.crawl.visitor = workers = Workers(
+            local, self._fetcher, briefing, queued=lambda: self.plan.frontier.queued, on_fail=self.crawl.fail,
+            sharing=sharing,
+        )  # fmt: skip
+        return workers
 
     @classmethod
     def start(
@@ -138,6 +152,8 @@ class Job:
             keeper.cancel()
             self._supply.close()
             await asyncio.gather(supply, return_exceptions=True)
+            if self.workers is not None:
+                await self.workers.close()
             await self._fetcher.close()
             if self._judge is not None:
                 self._judge.close()
@@ -170,6 +186,7 @@ class Job:
             self.plan.resume(
                 self.store.waiting(self.row.id),
                 self.store.counts(self.row.id).final,
+                self.store.spent(self.row.id) if visiting.max_crawl_pages is not None else 0,
                 self.store.accepted_by_domain(self.row.id) if budgeted else {},
                 now,
             )

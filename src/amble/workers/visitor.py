@@ -65,7 +65,7 @@ class LocalVisitor:
 
     def __init__(self, fetcher: Fetch, wants: Wants) -> None:
         self._fetcher = fetcher
-        self._wants = wants
+        self.wants = wants
 
     async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
         result = await self._fetcher.fetch(self._request(visit, on_sent))
@@ -90,18 +90,18 @@ class LocalVisitor:
         )
 
     def _keep_body(self, status: int, headers: Headers) -> Failure | None:
-        if 200 <= status < 300 and not accepts(headers.get("content-type"), self._wants.accept, self._wants.reject):
+        if 200 <= status < 300 and not accepts(headers.get("content-type"), self.wants.accept, self.wants.reject):
             return Failure.CONTENT_TYPE_REJECTED
         return None
 
     def _read(self, visit: Visit, result: FetchResult) -> Reading:
         if result.body is None or result.failure is not None or not 200 <= (result.status or 0) < 300:
             return None
-        terms = self._wants.terms
+        terms = self.wants.terms
         if visit.kind is Kind.ROBOTS:
             return read_policy(result.body, robots_url_of(visit.task), terms)
         if visit.kind is Kind.SITEMAP:
             return read_sitemap(result.body, visit.url)
         return read_page(
-            result.body, visit.url, headers=result.headers, token=terms.token, max_links=self._wants.max_links
+            result.body, visit.url, headers=result.headers, token=terms.token, max_links=self.wants.max_links
         )

@@ -1,0 +1,154 @@
+"""One worker as the crawl sees it: a process at the other end of a socket, and the visits it has in hand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, cast
+
+from amble.core.frontier.visit import Visit
+from amble.workers.visitor import OnSent, Visited
+from amble.workers.wire import BROKEN, HELLO, SENT, Frames, Item, frame, pack_visit, unpack_visited
+
+PATIENCE_S = 60.0  # beyond the time that a request may take: for what is read from it, and for a busy machine
+LOOK_EVERY_S = 5.0
+END_WAIT_S = 5.0
+
+
+class _InHand(NamedTuple):
+    answer: asyncio.Future[Visited | None]
+    on_sent: OnSent
+    due_at: float  # answered by then, or the process hangs
+
+
+class Child(asyncio.Protocol):
+    """`on_ready` when it can be given visits, `on_gone` when it ends without having been told to."""
+
+    def __init__(
+        self, places: int, timeout_s: float, on_ready: Callable[[Child], None], on_gone: Callable[[Child], None]
+    ) -> None:
+        self.ready = False
+        self.pid = -1
+        self._places = places
+        self._timeout_s = timeout_s
+        self._on_ready = on_ready
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._frames = Frames()
+        self._in_hand: dict[int, _InHand] = {}
+        self._number = 0
+        self._to_say: list[Item] = []
+        self._closing = False
+
+    async def start(self, briefing: bytes) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = _spawn(theirs.fileno())
+        ours.setblocking(False)
+        await self._loop.create_connection(lambda: self, sock=ours)
+        self._say((briefing,))
+        self._watch = self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    # -- visits
+
+    @property
+    def room(self) -> int:
+        """How many visits it may be given now."""
+        return self._places - len(self._in_hand) if self.ready else 0
+
+    async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
+        self._number += 1
+        number, answer = self._number, self._loop.create_future()
+        due_at = self._loop.time() + gap_s + self._timeout_s + PATIENCE_S
+        self._in_hand[number] = _InHand(answer, on_sent, due_at)
+        self._say(pack_visit(number, visit, gap_s))
+        try:
+            return cast("Visited | None", await answer)
+        except asyncio.CancelledError:
+            if self._in_hand.pop(number, None) is not None:
+                self._say((number,))
+            raise
+
+    def _look(self) -> None:
+        """A process that hangs, or was stopped by somebody, holds up its domains: it is ended, and another begins."""
+        self._watch = self._loop.call_later(LOOK_EVERY_S, self._look)
+        oldest = next(iter(self._in_hand.values()), None)
+        if oldest is not None and oldest.due_at < self._loop.time():
+            self._process.kill()
+
+    # -- the connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        for item in self._frames.feed(data):
+            if item[0] == HELLO:
+                self.ready, self.pid = True, item[1]
+                self._on_ready(self)
+            elif item[0] == SENT:
+                if (held := self._in_hand.get(item[1])) is not None:
+                    held.on_sent(item[2])
+            elif (held := self._in_hand.pop(item[1], None)) is not None and not held.answer.done():
+                self._answer(held, item)
+
+    def _answer(self, held: _InHand, item: Item) -> None:
+        if item[0] == BROKEN:
+            held.answer.set_exception(pickle.loads(item[2]))
+            return
+        visited = unpack_visited(item[2], item[3])
+        if visited.result.started_at is not None:
+            held.on_sent(visited.result.started_at)
+        held.answer.set_result(visited)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.ready = False
+        self._watch.cancel()
+        held, self._in_hand = self._in_hand, {}
+        for each in held.values():
+            if not each.answer.done():
+                each.answer.set_result(None)
+        if not self._closing:
+            self._process.kill()  # should it live on without us, it would have nobody to tell
+            self._on_gone(self)
+
+    def _say(self, item: Item) -> None:
+        if not self._to_say:
+            self._loop.call_soon(self._write)
+        self._to_say.append(item)
+
+    def _write(self) -> None:
+        items, self._to_say = self._to_say, []
+        if not self._transport.is_closing():
+            self._transport.write(frame(items))
+
+    # -- the end
+
+    def close(self) -> None:
+        """It ends at once, with whatever it has in hand."""
+        self._closing = True
+        self._transport.abort()
+
+    async def gone(self) -> None:
+        """Wait until the process is no more."""
+        with suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self._process.wait, END_WAIT_S)
+            return
+        self._process.kill()
+        await asyncio.to_thread(self._process.wait)
+
+
+def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "amble.workers.process"],
+        stdin=descriptor,
+        stdout=subprocess.DEVNULL,  # data goes to standard output, and it has none
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+        start_new_session=True,  # a Ctrl-C is for the crawl, which lets it finish what is under way
+    )

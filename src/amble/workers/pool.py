@@ -1,0 +1,201 @@
+"""Processes beside the crawl that fetch and read its pages, each some of its domains, once one is not enough.
+
+Every decision stays with the crawl: pace, robots.txt, frontier and store are in one process, so that there is one
+budget per domain whoever fetches, and nothing that a worker holds is missed when it dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from amble.core.frontier.visit import Kind, Visit
+from amble.core.urls import domain_of
+from amble.errors import WorkersDied
+from amble.fetcher import Fetcher, FetcherSettings
+from amble.workers.child import Child
+from amble.workers.visitor import LocalVisitor, OnSent, Visited
+from amble.workers.wire import Briefing
+
+THREADS_MAX = 32
+DEATHS_MAX = 5  # in a row, without an answer in between
+STARTS_MAX = 2  # that fail before any has succeeded
+HOMES_MAX = 50_000  # domains of which it is remembered who fetches them
+
+
+class Sharing(NamedTuple):
+    """When a crawl is large enough for more than one process."""
+
+    queued_min: int = 200  # pages that wait
+    busy_min: float = 0.5  # of a processor, for the thread that crawls; a pace that one can keep needs no other
+    every_s: float = 1.0
+
+
+def threads_of(settings: FetcherSettings) -> int:
+    """How many workers there may be: as many as processors, and a connection for each."""
+    if sys.platform == "win32" or not sys.executable:  # no socket can be passed on; nobody to start
+        return 1
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = settings.threads if settings.threads is not None else min(processors, THREADS_MAX)
+    return min(wanted, settings.max_total_connections)
+
+
+class Workers:
+    """A visitor with processes of its own. As long as none of them is ready, visits are made in this one."""
+
+    def __init__(
+        self,
+        local: LocalVisitor,
+        fetcher: Fetcher,
+        briefing: Briefing,
+        *,
+        queued: Callable[[], int],
+        on_fail: Callable[[BaseException], None],
+        sharing: Sharing,
+    ) -> None:
+        self._local = local
+        self._fetcher = fetcher
+        self._queued = queued
+        self._on_fail = on_fail
+        self._sharing = sharing
+        self._settings = briefing.settings
+        self._count = threads_of(briefing.settings)
+        self._briefing = self._pickled(briefing)
+        self._children: list[Child] = []
+        self._ready: list[Child] = []
+        self._homes: dict[str, Child] = {}
+        self._starting: set[asyncio.Task[None]] = set()
+        self._local_visits = 0
+        self._looked: tuple[float, float] | None = None  # when, and how much processor time had been used
+        self._deaths = 0
+        self._begun = False  # one of them was ready once
+        self._given_up = False
+        self._closed = False
+
+    def _pickled(self, briefing: Briefing) -> bytes:
+        share = max(1, self._settings.max_total_connections // self._count)
+        settings = briefing.settings.model_copy(update={"max_total_connections": share})
+        try:
+            return pickle.dumps(briefing._replace(settings=settings))
+        except (pickle.PicklingError, TypeError, AttributeError):
+            self._count = 1  # a resolver that cannot leave this process
+            return b""
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that can be given visits."""
+        return [child.pid for child in self._ready]
+
+    async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
+        if not self._children and self._count > 1 and self._is_large():
+            self._start_all()
+        child = self._home_of(domain_of(visit.url)) if self._ready else None
+        if child is None:
+            return await self._visit_here(visit, gap_s, on_sent)
+        visited = await child.visit(visit, gap_s, on_sent)
+        if visited is None:
+            return None
+        if self._deaths:
+            self._deaths = 0
+        if visit.kind is Kind.PAGE:
+            return visited
+        return visited._replace(reading=await self._local.read(visit, visited.result))
+
+    async def _visit_here(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
+        self._local_visits += 1
+        try:
+            return await self._local.visit(visit, gap_s, on_sent)
+        finally:
+            self._local_visits -= 1
+            if self._ready and not self._local_visits:
+                self._fetcher.let_go()  # the connections that there may be are the workers' now
+
+    def _home_of(self, domain: str) -> Child | None:
+        """Who fetches a domain: always the same, for the sake of its connections, unless it has its hands full."""
+        home = self._homes.get(domain)
+        if home is not None and home.room > 0:
+            return home
+        freest = max(self._ready, key=lambda child: child.room)
+        if freest.room <= 0:
+            return None
+        if len(self._homes) >= HOMES_MAX:
+            self._homes.clear()
+        self._homes[domain] = freest
+        return freest
+
+    # -- when to begin
+
+    def _is_large(self) -> bool:
+        if self._given_up or self._queued() < self._sharing.queued_min:
+            return False
+        now, used = time.monotonic(), time.thread_time()
+        if not self._sharing.busy_min:
+            return True
+        if self._looked is None:
+            self._looked = now, used
+            return False
+        wall_s = now - self._looked[0]
+        if wall_s < self._sharing.every_s:
+            return False
+        busy = (used - self._looked[1]) / wall_s
+        self._looked = now, used
+        return busy >= self._sharing.busy_min
+
+    def _start_all(self) -> None:
+        for _ in range(self._count):
+            self._start()
+
+    def _start(self) -> None:
+        share = max(1, self._settings.max_total_connections // self._count)
+        child = Child(share, self._settings.http_timeout, self._begins, self._gone)
+        self._children.append(child)
+        task = asyncio.ensure_future(child.start(self._briefing))
+        self._starting.add(task)
+        task.add_done_callback(self._started)
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        self._starting.discard(task)
+        if not task.cancelled() and task.exception() is not None:  # no memory, no descriptors: it goes on without
+            self._given_up = True
+
+    def _begins(self, child: Child) -> None:
+        self._begun = True
+        self._ready.append(child)
+
+    def _gone(self, child: Child) -> None:
+        """A worker has died. What it had in hand is lost to it and goes back to the plan; another takes its place."""
+        self._children.remove(child)
+        self._homes = {domain: home for domain, home in self._homes.items() if home is not child}
+        self._starting.add(reaped := asyncio.ensure_future(child.gone()))
+        reaped.add_done_callback(self._starting.discard)
+        if child in self._ready:
+            self._ready.remove(child)
+        self._deaths += 1
+        if not self._begun and self._deaths >= STARTS_MAX:
+            self._given_up = True  # they cannot even begin on this machine: the crawl goes on in one process
+        if self._closed or self._given_up:
+            return
+        if self._deaths >= DEATHS_MAX:
+            self._on_fail(
+                WorkersDied(
+                    f"{self._deaths} worker processes died one after the other, without an answer in between",
+                    hint="see whether this machine runs out of memory; resume the job, perhaps with threads = 1",
+                )
+            )
+        else:
+            self._start()
+
+    async def close(self) -> None:
+        """End every worker, with whatever it has in hand."""
+        self._closed = True
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        for child in self._children:
+            child.close()
+        await asyncio.gather(*(child.gone() for child in self._children))
+        self._children.clear()
+        self._ready.clear()
