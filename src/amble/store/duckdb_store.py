@@ -191,6 +191,9 @@ class DuckDBStore:
     def accepted_by_domain(self, job_id: int) -> dict[str, int]:
         return self._tasks.accepted_by_domain(job_id)
 
+    def spent(self, job_id: int) -> int:
+        return self._tasks.spent(job_id, self._target_of(job_id))
+
     # -- writing
 
     def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:

@@ -320,6 +320,8 @@ class Store(Protocol):
         """Every URL that the job's table holds a success of."""
 
     def accepted_by_domain(self, job_id: int) -> dict[str, int]: ...
+    def spent(self, job_id: int) -> int:
+        """How many tasks were asked for or will be: all but those that the job's table holds a page of."""
 
     # -- writing
     def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:

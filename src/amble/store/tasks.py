@@ -14,6 +14,7 @@ from amble.store.ledger import Ledger, Run, Taken, rank_of
 from amble.store.rows import Encoded
 from amble.store.seam import Counts, TaskRow, TaskState
 from amble.store.seen import SeenSet
+from amble.store.tables import TargetTable
 
 _READ_AT_ONCE = 2_000
 _DENSE = 4  # bundles that lie this close are read as one stretch
@@ -36,6 +37,14 @@ _WAITING = """
     GROUP BY bundle ORDER BY bundle
 """
 _ENDED = "SELECT state, count(*) FROM amble.tasks WHERE job_id = $1 AND state <> 'waiting' GROUP BY state"
+# A task that ended as skipped for no failure was held by the table already; one that waits may be so.
+_SPENT = """
+    SELECT count(*) FROM amble.tasks AS task
+    WHERE job_id = $1 AND CASE
+        WHEN state IN ('done', 'failed', 'skipped') THEN state <> 'skipped' OR error_type IS NOT NULL
+        ELSE url NOT IN (SELECT url FROM {pages} WHERE url IS NOT NULL AND error_type IS NULL)
+    END
+"""
 _BUNDLES = """
     SELECT bundle, job_id, domain, depth, attempts, parent_url, discovered_by, priority, run_at, error_type, lines
     FROM amble.found
@@ -108,6 +117,11 @@ class Tasks:
                 "SELECT domain, sum(tasks) FROM amble.found WHERE job_id = $1 GROUP BY domain", [job_id]
             ).fetchall()
         return {domain: int(tasks) for domain, tasks in rows}
+
+    def spent(self, job_id: int, target: TargetTable) -> int:
+        with self._database.reading() as connection:
+            ((tasks,),) = connection.execute(_SPENT.format(pages=target.name), [job_id]).fetchall()
+        return int(tasks)
 
     def _ledger(self, job_id: int) -> Ledger:
         ledger = self._ledgers.get(job_id)

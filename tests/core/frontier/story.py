@@ -223,7 +223,8 @@ class Story:
         self.tasks |= {visit.task: visit for visit in visits}
         self.shelf += visits
         done = self.frontier.final
-        self.plan.resume(Counter(domain_of(visit.task) for visit in visits), done, {}, self.now)
+        spent = done + sum(visit.task not in self.stored for visit in visits)
+        self.plan.resume(Counter(domain_of(visit.task) for visit in visits), done, spent, {}, self.now)
         self.frontier.accepted += len(self.tasks) - done - len(visits)
 
     def _on_shelf(self, domain: str) -> list[Visit]:

@@ -90,8 +90,8 @@ class Intake:
             return
         if not self.seen.add(visit.task):
             return
-        per_domain, overall = self.settings.max_pages_per_domain, self.settings.max_crawl_pages
-        if overall is not None and frontier.accepted >= overall:
+        per_domain, is_stored = self.settings.max_pages_per_domain, visit.task in self.stored
+        if not is_stored and self._is_spent():  # what the table holds costs nothing before it is asked for
             changes.leave_out("max_crawl_pages")
             return
         if per_domain is not None:
@@ -100,10 +100,15 @@ class Intake:
                 changes.leave_out("max_pages_per_domain")
                 return
             frontier.pages[domain] = frontier.pages.get(domain, 0) + 1
-        if visit.task in self.stored:
+        if is_stored:
             frontier.recall(Recall(visit, found.entry), changes)
         else:
+            frontier.spent += 1
             frontier.accept(visit, now, utc, changes)
+
+    def _is_spent(self) -> bool:
+        overall = self.settings.max_crawl_pages
+        return overall is not None and self.frontier.spent >= overall
 
     def pour(self, now: float, utc: datetime) -> Changes:
         """Take in the next slice of what was found, if there is any."""
@@ -130,11 +135,13 @@ class Intake:
 
     # -- what the store gives back
 
-    def resume(self, waiting: Mapping[str, int], final: int, pages: Mapping[str, int], now: float) -> None:
-        """Go on with a job: what waits in the store by domain, how many tasks have ended, what each domain has had."""
+    def resume(self, waiting: Mapping[str, int], final: int, spent: int, pages: Mapping[str, int], now: float) -> None:
+        """Go on with a job: what waits in the store by domain, how many tasks have ended, what of its budget is spent,
+        what each domain has had."""
         frontier = self.frontier
         frontier.resumed_at = now
-        frontier.accepted = frontier.final = final  # they are in the budget of the job
+        frontier.accepted = frontier.final = final
+        frontier.spent = spent
         frontier.pages.update(pages)
         for domain, count in waiting.items():
             frontier.accepted += count
@@ -171,18 +178,32 @@ class Intake:
         changes, frontier, visit = Changes(), self.frontier, recall.visit
         if frontier.recalls.pop(recall.key, None) is None:
             return changes  # handed back meanwhile
-        if stored is None:
-            frontier.queue(visit._replace(etag=None, last_modified=None, stored=False), now, utc)
-        elif recall.fetched is not None:
+        again = self._again_for(recall, stored, utc)
+        if stored is not None and recall.fetched is not None:
             self._reset_streak(visit)
             final = Final(visit, State.DONE, reason="not modified", fetched=recall.fetched, confirmed=True)
             self.lead(visit, stored, final, now, utc, changes)
-        elif self.settings.update_stale and wants_update(recall, stored, utc):
-            frontier.queue(conditional(visit, visit.task, stored), now, utc)
-        else:
+        elif again is not None and (recall.fetched is not None or not self._is_spent()):
+            frontier.spent += recall.fetched is None  # what was answered 304 is counted already
+            frontier.queue(again, now, utc)
+        elif stored is not None:
+            if again is not None:
+                changes.leave_out("max_crawl_pages")
             final = Final(visit, State.SKIPPED, reason="stored already", keeps=Keeps.NOTHING)
             self.lead(visit, stored, final, now, utc, changes)
+        else:
+            changes.leave_out("max_crawl_pages")
+            frontier.close_task(Final(visit, State.SKIPPED, Failure.OUT_OF_SCOPE, "max_crawl_pages"), changes)
         return changes
+
+    def _again_for(self, recall: Recall, stored: Stored | None, utc: datetime) -> Visit | None:
+        """What to ask the server of a page that the table holds, or held; None: nothing."""
+        visit = recall.visit
+        if stored is None:
+            return visit._replace(etag=None, last_modified=None, stored=False)
+        if self.settings.update_stale and wants_update(recall, stored, utc):
+            return conditional(visit, visit.task, stored)
+        return None
 
     def sitemap_recalled(
         self, recall: Recall, entries: Sequence[SitemapEntry], now: float, utc: datetime, *, is_index: bool = False

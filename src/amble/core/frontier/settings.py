@@ -25,7 +25,7 @@ class VisitSettings(CheckedModel):
     max_crawl_depth: Annotated[int, Field(ge=0, le=1_000)] | None = Field(
         default=None, description="most links from a seed to a page"
     )
-    max_crawl_pages: Count | None = Field(default=None, description="most pages of the whole crawl")
+    max_crawl_pages: Count | None = Field(default=None, description="most pages that are asked for")
     max_pages_per_domain: Count | None = Field(default=None, description="most pages of one domain")
     max_redirects: Annotated[int, Field(ge=0, le=50)] = Field(default=10, description="longest chain of redirects")
     max_links_per_page: Annotated[int, Field(ge=0, le=1_000_000)] = Field(

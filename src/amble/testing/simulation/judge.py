@@ -21,6 +21,7 @@ from amble.testing.simulation.robots import RobotsFile
 EPSILON_S = 1e-6
 ROBOTS_HOPS_MAX = 5  # RFC 9309 2.3.1.2
 ROBOTS_GAPS = 3  # a copy lives for so many requests at the least, however slow the site is
+QUOTA_SLACK = 1.1  # fields tell whole seconds, and nobody spends a quota to its last request
 NO_RULES = RobotsFile()
 
 
@@ -47,6 +48,7 @@ class Robots:
     until: float = -math.inf  # how long it may be trusted
     good: RobotsFile | None = None
     good_at: float = -math.inf
+    delay_s: float | None = None  # as last heard; while the next answer is still to come, that holds
     loaded: bool = False  # from an earlier run: how old the crawler takes it to be is a matter of its wall clock
 
 
@@ -69,6 +71,7 @@ class Judge:
     _log: dict[str, list[Exchange]] = field(default_factory=dict)
     _blocks: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # (told at, until)
     _addresses: dict[str, str] = field(default_factory=dict)
+    _quotas: dict[str, float] = field(default_factory=dict)  # the longest time until a reset that a host has told
 
     def fail(self, rule: str, what: str) -> None:
         self.violations.append(f"{rule} {what}")
@@ -127,10 +130,10 @@ class Judge:
         """The least that must lie between two requests to a host, whatever was learned."""
         pacing = self.settings.pacing
         asked = [
-            known.file.delay_s
+            known.delay_s
             for origin, known in self.robots.items()
-            if urlsplit(origin).netloc == host and known.file is not None and known.file.delay_s is not None
-            and known.file.delay_s <= self.settings.robots.honour_crawl_delay_up_to
+            if urlsplit(origin).netloc == host and known.delay_s is not None
+            and known.delay_s <= self.settings.robots.honour_crawl_delay_up_to
         ]  # fmt: skip
         return max(
             0.0 if pacing.max_rate is None else 1.0 / pacing.max_rate,
@@ -162,6 +165,9 @@ class Judge:
     def met(self, host: str, address: str) -> None:
         self._addresses[host] = address
 
+    def told_quota(self, host: str, reset_s: float) -> None:
+        self._quotas[host] = max(self._quotas.get(host, 0.0), reset_s)
+
     def told_to_wait(self, host: str, wait_s: float, now: float) -> None:
         self.hits["Retry-After"] += 1
         self._blocks.setdefault(host, []).append((now, now + wait_s))
@@ -183,7 +189,9 @@ class Judge:
             if hops == ROBOTS_HOPS_MAX or target in (*trail, result.url):
                 self._keep(known, NO_RULES, now, good=False)  # as good as none
             else:
+                delay_s = known.delay_s
                 self._miss(known, now)  # until the next hop is answered, which may never be
+                known.delay_s = delay_s
         elif status == 304 and known.good is not None:
             self._keep(known, known.good, now, good=True)
         elif 200 <= status < 300:
@@ -195,6 +203,7 @@ class Judge:
 
     def _keep(self, known: Robots, file: RobotsFile, now: float, *, good: bool) -> None:
         known.file, known.until = file, now + self.settings.robots.robots_max_age
+        known.delay_s = file.delay_s
         known.good = file if good else None
         known.good_at, known.loaded = now, False
 
@@ -208,6 +217,7 @@ class Judge:
         else:
             known.file = NO_RULES if robots.robots_unreachable == "allow" else None
             known.until = math.inf
+        known.delay_s = None if known.file is None else known.file.delay_s
 
     def _check_verdict(self, exchange: Exchange) -> None:
         if exchange.kind is Kind.ROBOTS or not self.settings.robots.respect_robots_txt:
@@ -224,8 +234,9 @@ class Judge:
             self.fail("P5", f"{exchange.url}, where the crawl delay is too long to be kept")
 
     def _slowest_s(self, exchange: Exchange) -> float:
-        """The longest gap that may have been kept here: what is asked for, or was learned."""
-        return max(self.gap_s(exchange.host), self.settings.pacing.max_adaptive_delay)
+        """The longest gap that may have been kept here: what is asked for, was learned, or lets a quota last."""
+        quota_s = QUOTA_SLACK * self._quotas.get(exchange.host, 0.0)
+        return max(self.gap_s(exchange.host), self.settings.pacing.max_adaptive_delay, quota_s)
 
     # -- another run
 

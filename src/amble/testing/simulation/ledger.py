@@ -52,6 +52,7 @@ class Ledger:
     ended: dict[str, State] = field(default_factory=dict)
     deferred: set[str] = field(default_factory=set)
     shelf: dict[str, TaskRow] = field(default_factory=dict)  # tasks that nobody holds
+    asked: set[str] = field(default_factory=set)  # tasks of pages that were asked for
     table: dict[str, Stored | None] = field(default_factory=dict)  # the rows of all crawls; None: not a success
     listings: dict[str, tuple[datetime, Listing]] = field(default_factory=dict)
     domains: dict[str, DomainRow] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Ledger:
         self, changes: Changes, ready: Ready | None, result: FetchResult | None, now: float, utc: datetime
     ) -> None:
         if ready is not None and result is not None and ready.visit.kind is Kind.PAGE:
+            self.asked.add(ready.visit.task)
             self._check_try(ready.visit, result)
         self._accept(changes)
         pages = [row for final in changes.finals if (row := self._check_final(final, utc)) is not None]
@@ -92,10 +94,14 @@ class Ledger:
         self.hits["left to the store"] += len(changes.overflow)
         visiting = self.settings.visiting
         most, here = visiting.max_crawl_pages, visiting.max_pages_per_domain
-        if most is not None and len(self.tasks) > most:
-            self.fail("L1", f"{len(self.tasks)} URLs accepted, {most} wanted")
+        if most is not None and self.spent() > most:
+            self.fail("L1", f"{self.spent()} URLs accepted or asked for, {most} wanted")
         if here is not None and changes.accepted and max(self.by_domain().values()) > here:
             self.fail("L1", f"more than {here} URLs of one domain accepted")
+
+    def spent(self) -> int:
+        """Of the budget: what the table held before this crawl costs nothing unless it is asked for."""
+        return sum(url in self.asked or self._table_before.get(url) is None for url in self.tasks)
 
     def by_domain(self) -> Counter[str]:
         return Counter(row.domain for row in self.tasks.values())
@@ -242,11 +248,12 @@ class Ledger:
         self.deferred.clear()
         self._tries.clear()
         self._network_down = False
+        self.asked &= self.ended.keys()
         self.shelf = {url: row for url, row in self.tasks.items() if url not in self.ended}
 
     def begin_crawl(self) -> None:
         """Another crawl of the same table."""
-        self.tasks, self.ended = {}, {}
+        self.tasks, self.ended, self.asked = {}, {}, set()
         self._journal.clear()
         self._table_before = dict(self.table)
 

@@ -7,7 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -182,7 +182,7 @@ class Simulation:
         frontier.book.load(aged, now)
         if self.taken_up:
             waiting = Counter(row.domain for row in ledger.shelf.values())
-            plan.resume(waiting, len(ledger.ended), ledger.by_domain(), now)
+            plan.resume(waiting, len(ledger.ended), ledger.spent(), ledger.by_domain(), now)
         self._on_changes(plan.start(self.seeds, now, utc), None, None, utc)
         return plan
 
@@ -239,7 +239,7 @@ class Simulation:
         self.kept_at = self.clock.monotonic()
         self.ledger.keep(plan, self.run_clock, self.kept_at, last=last)
         self.saved_robots = {
-            origin: known for origin, known in self.judge.robots.items() if origin in self.ledger.robots
+            origin: replace(known) for origin, known in self.judge.robots.items() if origin in self.ledger.robots
         }
 
     # -- what happens beside it

@@ -44,6 +44,7 @@ class Reply(NamedTuple):
     failure: Failure | None = None
     note: str = ""  # which fault or rare branch this was
     inside_s: float = 0.0
+    reset_s: float = 0.0  # until its quota, if it tells of one, is whole again
 
 
 HTML = ("Content-Type", "text/html; charset=utf-8")
@@ -101,9 +102,13 @@ class Site:
         reply = self._robots(now, etag) if path == "/robots.txt" else self._page(path, etag)
         quota: dict[str, str] = {}
         limiter: object = self.limiter
+        reset_s = 0.0
         if self.dialect and isinstance(limiter, TellsQuota):
+            reset_s = limiter.quota(now).reset_s
+            if self.dialect == "x-epoch" and "Date" in dict(reply.headers):
+                reset_s += now  # what such a page tells was written down when its site began
             announce_quota(self.dialect, limiter.quota(now), now, quota)
-        return reply._replace(headers=(*reply.headers, *quota.items()), inside_s=inside_s)
+        return reply._replace(headers=(*reply.headers, *quota.items()), inside_s=inside_s, reset_s=reset_s)
 
     def _page(self, path: str, etag: str | None) -> Reply:
         reply = self.pages.get(path, NOT_FOUND)

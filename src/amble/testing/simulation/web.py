@@ -73,6 +73,7 @@ class SimulatedWeb:
         request.on_sent(self.clock.monotonic())
         sent(loop.time())
         reply = site.arrive(path, loop.time(), request.etag, fault)
+        self.judge.told_quota(site.host, reply.reset_s)
         self._hits[f"fault {fault}" if fault else reply.note or "page"] += 1
         if len(reply.body) > LONG_BODY_BYTES[Kind.PAGE]:
             self._hits["a long page"] += 1
