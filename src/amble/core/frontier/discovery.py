@@ -64,7 +64,9 @@ class Discovery:
             frontier.release(origin, now, utc)
             return
         if fetched.failure is Failure.ADDRESS_FORBIDDEN and not visit.trail:
-            self._forbid(origin, fetched.detail, now, utc, changes)
+            # Not even its robots.txt may be asked for, and that will not change [D4].
+            book.forget_ask(origin)
+            self._end_all(origin, Failure.ADDRESS_FORBIDDEN, fetched.detail, now, utc, changes)
             return
         if fetched.status in REDIRECTS and fetched.failure is None:
             ask = book.redirected(origin, location_of(fetched.headers), now)
@@ -88,16 +90,22 @@ class Discovery:
                 policy,
             )
         self._walk(origin, now, utc)
-        frontier.release(origin, now, utc)
+        refused = book.given_up(origin)
+        if refused is not None:
+            # Now: the domain may be blocked for longer than the book gives up for, and would be asked for ever.
+            self._end_all(origin, refused.failure, refused.reason, now, utc, changes)
+        else:
+            frontier.release(origin, now, utc)
 
-    def _forbid(self, origin: str, detail: str, now: float, utc: datetime, changes: Changes) -> None:
-        """Not even its robots.txt may be asked for, and that will not change: every URL there ends [D4]."""
+    def _end_all(
+        self, origin: str, failure: Failure, reason: str, now: float, utc: datetime, changes: Changes
+    ) -> None:  # fmt: skip
+        """Every URL of an origin ends, without being asked for."""
         frontier = self.frontier
-        frontier.book.forget_ask(origin)
         gone = frontier.lane(origin, now, utc).drain(
             lambda visit: visit.kind is not Kind.ROBOTS and origin_of(visit.url) == origin
         )
-        frontier.end_visits(gone, Over(State.SKIPPED, Failure.ADDRESS_FORBIDDEN, detail), now, utc, changes)
+        frontier.end_visits(gone, Over(State.SKIPPED, failure, reason), now, utc, changes)
         frontier.release(origin, now, utc)
 
     def sitemap(

@@ -76,9 +76,12 @@ class RobotsBook:
             return self._ask(origin, entry)
         if entry.policy is not None:
             return self._judged(entry.policy, url)
-        if entry.given_up:
-            return Refused(Failure.ROBOTS_UNREACHABLE, f"no robots.txt after {entry.failures} tries")
-        return Wait(entry.ask_at)
+        return _given_up(entry) or Wait(entry.ask_at)
+
+    def given_up(self, origin: str) -> Refused | None:
+        """What becomes of every URL of an origin whose robots.txt cannot be had, however long it is not asked."""
+        entry = self._shelf.find(origin)
+        return None if entry is None else _given_up(entry)
 
     def _judged(self, policy: Policy, url: str) -> Verdict:
         # Google compares paths as they are spelled and asks callers to escape them alike first.
@@ -267,3 +270,9 @@ class RobotsBook:
 
     def __repr__(self) -> str:
         return f"<RobotsBook of {len(self._shelf)} origins for {self.terms.token}>"
+
+
+def _given_up(entry: Entry) -> Refused | None:
+    if not entry.given_up:
+        return None
+    return Refused(Failure.ROBOTS_UNREACHABLE, f"no robots.txt after {entry.failures} tries")
