@@ -13,7 +13,7 @@ from functools import reduce
 from amble.core.pacing.bounds import Bounds, Random
 from amble.core.pacing.learned import Learned, learn, restore, worth_keeping
 from amble.core.pacing.pace import NEVER, Pace
-from amble.core.pacing.packed import Packed, pack, unpack
+from amble.core.pacing.packed import Packed, unpack
 from amble.core.pacing.permit import Permit
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
@@ -38,6 +38,7 @@ class Commons:
     def __init__(self) -> None:
         self.paces: dict[str, Pace] = {}
         self.known: dict[str, Packed] = {}
+        self.blocked: dict[str, float] = {}  # until when, of domains that nobody has met yet
         self.asked_s: dict[str, float] = {}  # what robots.txt asks for, of evicted domains
         self.addresses: dict[str, Pace] = {}
         self.address_of: dict[str, str] = {}
@@ -166,6 +167,7 @@ class Member(Registry):
         self._commons = commons
         self._paces, self._known, self._asked_s = commons.paces, commons.known, commons.asked_s
         self._addresses, self._address_of = commons.addresses, commons.address_of
+        self._blocked = commons.blocked
         self.domains: set[str] = set()  # that this crawl has met
         self.addresses: set[str] = set()
         self.bounds_of = self._rulebook.bounds
@@ -190,7 +192,7 @@ class Member(Registry):
             if pace is None:
                 known = self._known.get(row.domain)
                 if known is None or unpack(row.domain, known).learned_at < row.learned_at:
-                    self._known[row.domain] = pack(row)
+                    self._remember(row, now, utc)
             elif pace.flying is None and not pace.strategy.learned:
                 restore(pace, row, now, utc)
             elif row.blocked_until_at is not None:

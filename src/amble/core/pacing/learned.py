@@ -99,12 +99,18 @@ def trust(learned: Learned, utc: datetime, settings: PacingSettings) -> float:
     return _HALF if age_days >= settings.learned_half_trust_after else 1.0
 
 
+def blocked_until(learned: Learned, now: float, utc: datetime) -> float:
+    """A block of an earlier run on the clock of this one.
+
+    Wall-clock times are only ever used across a restart, and re-anchored at once.
+    """
+    until_at = learned.blocked_until_at
+    return -math.inf if until_at is None else now + (until_at - utc).total_seconds()
+
+
 def restore(pace: Pace, learned: Learned, now: float, utc: datetime) -> None:
     """Go on from an earlier run. A known domain begins with its delay of silence: the last run may just have ended."""
-    if learned.blocked_until_at is not None:
-        # Wall-clock times are only ever used across a restart, and re-anchored at once.
-        left_s = (learned.blocked_until_at - utc).total_seconds()
-        pace.blocked_until = max(pace.blocked_until, now + left_s)
+    pace.blocked_until = max(pace.blocked_until, blocked_until(learned, now, utc))
     trusted = trust(learned, utc, pace.bounds.settings)
     if trusted and learned.adaptive_delay_seconds > 0:
         numbers: dict[str, float] = {"delay_s": learned.adaptive_delay_seconds}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from amble.core.pacing.bounds import Random, Rulebook
-from amble.core.pacing.learned import Learned, learn, restore, worth_keeping
+from amble.core.pacing.learned import Learned, blocked_until, learn, restore, worth_keeping
 from amble.core.pacing.pace import NEVER, Pace
 from amble.core.pacing.packed import Packed, pack, unpack
 from amble.core.pacing.permit import Permit
@@ -29,6 +30,7 @@ class Registry:
         self._known: dict[str, Packed] = {}  # from earlier runs, and of domains evicted in this one
         self._changed: dict[str, float] = {}  # domain -> when its learning was last handed out
         self._unsaved: set[str] = set()  # evicted ones whose learning was not handed out yet
+        self._blocked: dict[str, float] = {}  # until when, of domains of earlier runs that were not met yet
         self._asked_s: dict[str, float] = {}  # what robots.txt asks for, of evicted ones
         self._addresses: dict[str, Pace] = {}
         self._address_of: dict[str, str] = {}  # of evicted domains
@@ -59,7 +61,8 @@ class Registry:
                 self.share(pace, self._address_of.pop(domain), now)
             known = self._known.get(domain)
             if known is not None:
-                restore(pace, unpack(domain, known), now, utc)
+                pace.blocked_until = max(pace.blocked_until, self._blocked.pop(domain, NEVER))
+                restore(pace, replace(unpack(domain, known), blocked_until_at=None), now, utc)
             self._paces[domain] = pace
         return pace
 
@@ -87,7 +90,12 @@ class Registry:
         """Take in what earlier runs learned. Of a domain already in use, this run knows better."""
         for learned in rows:
             if learned.domain not in self._paces:
-                self._known[learned.domain] = pack(learned)
+                self._remember(learned, now, utc)
+
+    def _remember(self, learned: Learned, now: float, utc: datetime) -> None:
+        self._known[learned.domain] = pack(learned)
+        if learned.blocked_until_at is not None:  # on our own clock from now on, whatever becomes of the other one
+            self._blocked[learned.domain] = blocked_until(learned, now, utc)
 
     def learned(self, now: float, utc: datetime) -> list[Learned]:
         """Everything known, of domains in memory and of those evicted or not met in this run."""
