@@ -151,6 +151,19 @@ def test_limit_stops_the_fetching() -> None:
         assert con.execute(f"{both} LIMIT ?", [20]).fetchall()[0][1] == 3
 
 
+@pytest.mark.parametrize("way", ["a list", "links"])
+def test_the_same_statement_with_limit_goes_on_each_time(way: str) -> None:
+    """What the table holds is not among the n."""
+    with web(Site(name="a.test", pages=Pages(20, size_bytes=2_000))) as (farm, con):
+        if way == "links":
+            statement = f"CRAWL (SELECT '{farm.url('a.test')}') INTO pages WITH (follow_links = true, {QUICK}) LIMIT 8"
+        else:
+            con.execute("CREATE TABLE seeds AS SELECT unnest(?) AS url", [sorted(farm.urls())])
+            statement = f"CRAWL (FROM seeds) INTO pages {FAST} LIMIT 8"
+        assert [con.execute(statement).fetchall()[0][1] for _ in range(4)] == [8, 8, 4, 0]
+        assert len(paths_asked(farm)) == len(set(paths_asked(farm))) == 20
+
+
 def test_a_select_of_a_billion_rows_is_read_no_further_than_it_is_of_use() -> None:
     with web(Site(name="a.test", pages=SMALL)) as (farm, con):
         select = f"SELECT '{farm.url('a.test', '/p')}' || range FROM range(1_000_000_000)"

@@ -22,7 +22,7 @@ from amble.sql.seeds import Seeds, read_seeds
 from amble.sql.session import Session
 from amble.sql.statements import Control, Crawl, Parameter, Value, Verb
 from amble.sql.stores import open_store, store_in_use
-from amble.sql.targets import check_target, current_database, resolve_target
+from amble.sql.targets import check_target, current_database, held_in, resolve_target
 from amble.store.clauses import Clauses
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import UNFINISHED, JobStatus
@@ -64,7 +64,8 @@ def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     settings = settings_here(place, crawl, values, limit)
     target = resolve_target(place.connection, crawl.target)
     check_target(place.connection, target)
-    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
+    held = held_in(place.connection, target) if limit is not None else ()
+    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit, held=held)
     _refuse_unused(place.connection, crawl, values)
     with open_store(place.connection, target.database, place.session, limits_of(settings)) as store:
         if crawl.explain:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,8 @@ class Seeds:
     urls: dict[str, None] = field(default_factory=dict)  # in their order, each once
     nulls: int = 0
     bad: list[str] = field(default_factory=list)
+    held: Container[str] = ()  # what the table holds: no page to be asked for, and yet its links may lead to some
+    new: int = 0
 
     def take(self, values: Iterable[Any], *, sites: bool) -> None:
         for value in values:
@@ -44,7 +46,12 @@ class Seeds:
                 if len(self.bad) == NAMED_MAX:
                     return
             else:
-                self.urls[origin_of(url) + "/" if sites else url] = None
+                self._add(origin_of(url) + "/" if sites else url)
+
+    def _add(self, url: str) -> None:
+        if url not in self.urls:
+            self.urls[url] = None
+            self.new += url not in self.held
 
 
 def read_seeds(
@@ -55,8 +62,9 @@ def read_seeds(
     *,
     sites: bool = False,
     most: int | None = None,
+    held: Container[str] = (),
 ) -> Seeds:
-    """Run the SELECT and read its first column. No more than `most` different ones are of any use."""
+    """Run the SELECT and read its first column. No more than `most` that are not `held` are of any use."""
     statement = one_select(connection, select)
     missing = sorted(name for name in statement.named_parameters if name not in values)
     if missing:
@@ -64,11 +72,11 @@ def read_seeds(
             f"there is no value for the parameter ${missing[0]}", hint="give it to execute(sql, parameters)"
         )
     bound = {name: values[name] for name in statement.named_parameters}
-    seeds = Seeds()
+    seeds = Seeds(held=held)
     connection.execute("BEGIN TRANSACTION READ ONLY")
     try:
         caller.call(connection.execute, select, bound or None)
-        while len(seeds.bad) < NAMED_MAX and (most is None or len(seeds.urls) < most):
+        while len(seeds.bad) < NAMED_MAX and (most is None or seeds.new < most):
             rows = connection.fetchmany(_AT_ONCE)
             if not rows:
                 break

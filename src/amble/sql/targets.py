@@ -9,9 +9,10 @@ from duckdb import DuckDBPyConnection
 
 from amble.errors import StoreError
 from amble.sql.statements import TablePath
-from amble.store import tables
+from amble.store import knowledge, tables
 from amble.store.database import Database, quote
 from amble.store.names import TableName
+from amble.store.seen import SeenSet
 
 
 class Target(NamedTuple):
@@ -40,6 +41,18 @@ def check_target(connection: DuckDBPyConnection, target: Target) -> None:
         with database.reading() as reading:
             if tables.exists(reading, target.table):
                 tables.check(reading, target.table)
+    finally:
+        database.close()
+
+
+def held_in(connection: DuckDBPyConnection, target: Target) -> SeenSet:
+    """What a crawl into this table need not ask for."""
+    database = Database.over(connection, target.database)
+    try:
+        with database.reading() as reading:
+            if not tables.exists(reading, target.table):
+                return SeenSet()
+            return knowledge.stored(reading, tables.TargetTable(target.table, tables.check(reading, target.table)))
     finally:
         database.close()
 
