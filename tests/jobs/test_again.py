@@ -88,6 +88,24 @@ def test_a_second_crawl_finds_what_the_first_did_not_finish(tmp_path: Path, wind
     assert rows(file, "SELECT count(*), count(DISTINCT url), count(body) FROM pages") == [(COUNT, COUNT, COUNT)]
 
 
+@pytest.mark.parametrize("window", [Window(), Window(2, 5, 2)], ids=["large", "tiny"])
+def test_a_budget_is_for_what_is_not_there_also_over_a_resumption(tmp_path: Path, window: Window) -> None:
+    file = tmp_path / "x.duckdb"
+    with Farm([Site(name="a.test", pages=Pages(COUNT))]) as farm:
+        crawl(farm, file, max_crawl_pages=7)
+        farm.clear()
+        first, _ = crawl(farm, file, window, stop_after=3, max_crawl_pages=10)
+        assert first.status is JobStatus.PAUSED
+        with DuckDBStore.open(file) as store:
+            store.resume(first.job_id)
+            assert 3 <= store.spent(first.job_id) <= 10
+        second, counts = crawl(farm, file, window, job_id=first.job_id)
+        assert second.status is JobStatus.COMPLETED
+        assert (sum(asked(farm).values()), max(asked(farm).values())) == (10, 1)
+    assert (counts.done, counts.skipped) == (10, 7)
+    assert rows(file, "SELECT count(*), count(body) FROM pages") == [(17, 17)]
+
+
 def test_failed_urls_are_tried_again_and_replace_their_row(tmp_path: Path) -> None:
     file = tmp_path / "x.duckdb"
     sites = [

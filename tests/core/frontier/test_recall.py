@@ -150,6 +150,56 @@ def test_a_page_that_cannot_be_had_again_is_kept_unless_it_is_gone(reply: Reply,
     assert (story.finals[A].state, story.finals[A].keeps) == (state, keeps)
 
 
+# --- What a crawl may ask for -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "settings", "asked", "left_out"),
+    [
+        ({}, {}, [A], 1),
+        ({A: held(ONE, TWO)}, {}, [ONE], 1),
+        ({A: held(ONE, TWO), ONE: held(DEEP)}, {}, [TWO], 1),
+        ({A: held(ONE, TWO), ONE: held(DEEP), TWO: held()}, {}, [DEEP], 0),
+        ({A: held(ONE, TWO), ONE: held(), TWO: held()}, {}, [], 0),
+        ({A: held(ONE, TWO), ONE: held(), TWO: held()}, {"update_stale": True}, [A], 1),
+    ],
+    ids=["nothing is there", "the seed is", "and a page", "all but one", "everything", "everything, to be updated"],
+)
+def test_what_the_table_holds_is_in_the_budget_only_when_it_is_asked_for(
+    table: dict[str, Stored], settings: dict[str, Any], asked: list[str], left_out: int
+) -> None:
+    story = crawl(table, max_crawl_pages=1, **settings)
+    assert story.urls(Kind.PAGE) == asked
+    assert story.left_out.get("max_crawl_pages", 0) == left_out
+    assert story.frontier.spent == len(asked)
+
+
+def test_a_stale_page_that_is_not_in_the_budget_stays_and_is_followed() -> None:
+    story = crawl({A: held(ONE), ONE: held(TWO), TWO: held()}, {A: UNCHANGED}, update_stale=True, max_crawl_pages=1)
+    assert story.urls(Kind.PAGE) == [A]
+    assert story.ends() == {A: "done", ONE: "skipped", TWO: "skipped"}
+    assert {story.finals[url].reason for url in (ONE, TWO)} == {"stored already"}
+
+
+def test_a_deleted_row_that_is_not_in_the_budget_is_not_fetched_again() -> None:
+    story = Story([ONE, A], {ONE: OK, A: OK}, stored={A: held()}, discover=False, max_crawl_pages=1)
+    story.stored.clear()
+    assert story.run().urls(Kind.PAGE) == [ONE]
+    assert story.end(A) == ("skipped", "out_of_scope")
+
+
+def test_a_row_deleted_while_the_server_says_that_it_still_stands_costs_nothing_more() -> None:
+    story = Story([A], {A: [UNCHANGED, OK]}, stored={A: held()}, discover=False, update_stale=True, max_crawl_pages=1)
+    recall = story.plan.recalled
+
+    def deleted(told: Recall, *rest: Any) -> Changes:
+        return recall(told, None if told.fetched else rest[0], *rest[1:])
+
+    story.plan.recalled = deleted  # type: ignore[assignment,method-assign]
+    assert story.run().urls(Kind.PAGE) == [A, A]
+    assert (story.ends(), story.frontier.spent) == ({A: "done"}, 1)
+
+
 # --- Stopping in between ---------------------------------------------------------------------------------------------
 
 

@@ -126,6 +126,15 @@ def test_urls_behind_an_unreachable_robots_wait_and_lose_nothing_b4() -> None:
     assert {asked.visit.attempt for asked in story.asked} == {1}
 
 
+def test_a_site_that_is_given_up_is_not_asked_for_ever_where_its_block_outlasts_that() -> None:
+    """Found by the simulation: the URLs ended only where the domain could be asked before the book asked again."""
+    hop = "http://a.test/hop"
+    busy = status(503, **{"Retry-After": "50"})
+    story = Story([A], {A_ROBOTS: moved(hop), hop: busy, A: OK}, robots_give_up_for=30.0, robots_retries=2, **QUIET)
+    assert story.run().ends() == {A: "robots_unreachable"}
+    assert len(story.times(A_ROBOTS)) == 3
+
+
 def test_one_origin_without_robots_does_not_hold_up_the_other_of_its_domain() -> None:
     """https fails for minutes; http, which shares its pace, goes on meanwhile."""
     seeds = ["https://a.test/0", *many(20)]

@@ -12,13 +12,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amble.core.answer import read_answer
-from amble.core.pacing.settings import StrategyName
-from tests.core.pacing.story import STRATEGIES, Story
+from amble.core.pacing.commons import Commons
+from amble.core.pacing.learned import Learned
+from amble.core.pacing.registry import Registry
+from amble.core.pacing.settings import PacingSettings, StrategyName
+from tests.core.pacing.story import STRATEGIES, Story, no_jitter
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 DAY_S = 86_400.0
 
 Wall = Callable[[float], datetime]
+
+
+@pytest.mark.parametrize("set_by", [timedelta(0), timedelta(days=1), timedelta(days=-1)], ids=str)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_block_of_an_earlier_run_lasts_however_late_its_domain_is_met(set_by: timedelta, shared: bool) -> None:
+    """F3, T1: the wall clock counts when the block is loaded; what is set after that changes nothing."""
+    settings = PacingSettings(pacing="linear")
+    registry = Commons().join(settings, no_jitter) if shared else Registry(settings, no_jitter)
+    registry.load(
+        [Learned("a.test", "linear", 0.0, 0.0, START, blocked_until_at=START + timedelta(seconds=40))], 5.0, START
+    )
+    pace = registry.pace("a.test", 15.0, START + timedelta(seconds=10) + set_by)
+    assert pace.blocked_until == 45.0
 
 
 def server(number: int, now: float, random: Random) -> tuple[int, list[tuple[str, str]]]:
