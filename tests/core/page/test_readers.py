@@ -204,7 +204,16 @@ def test_the_text_of_anchors_within_anchors_is_not_read_over_and_over() -> None:
     text = "<a href=x><object>" * 2900 + "y" * 1_000_000
     anchors = read_tree(text, 10_000).anchors
     assert len(anchors) == 2900
-    assert sum(bool(anchor.text) for anchor in anchors) < 10
+    assert sum(bool(said) for _, _, said in anchors) < 10
+
+
+def test_a_page_with_very_many_anchors_is_read_as_one_with_few() -> None:
+    one = "<p><a href=x rel=ugc> y\n z </a><a href>e</a><a name=n>no</a><svg><a xlink:href=d>s</a></svg>"
+    few = read_tree(one, 10_000)
+    assert few.anchors == [("x", "ugc", "y z"), ("", "", "e"), ("d", "", "s")]
+    many = read_tree(one * 100, 10_000)
+    assert many.anchors == few.anchors * 100
+    assert (few.anchors_seen, many.anchors_seen) == (3, 300)
 
 
 @given(st.text("<>/=\"'! -ahref?p&;[CDAT", max_size=60))

@@ -22,7 +22,7 @@ class Markup:
     """Filled by one of the two readers, in the order of the page."""
 
     anchors_max: int
-    anchors: list[Anchor] = field(default_factory=list)
+    anchors: list[tuple[str, str, str]] = field(default_factory=list)  # as in `Anchor`, plain: made for every link
     anchors_seen: int = 0
     left_out: bool = False  # some anchor leads where no kept one does
     metas: list[dict[str, str]] = field(default_factory=list)
@@ -41,10 +41,10 @@ class Markup:
         """Keep an anchor, or count it when enough are kept [A16]."""
         self.anchors_seen += 1
         if len(self.anchors) < self.anchors_max:
-            self.anchors.append(Anchor(href, rel, text))
+            self.anchors.append((href, rel, text))
         elif not self.left_out:
             if self._hrefs is None:
-                self._hrefs = {anchor.href for anchor in self.anchors}
+                self._hrefs = {kept for kept, _, _ in self.anchors}
             self.left_out = href not in self._hrefs
 
     def add_void(self, name: str, attributes: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ from amble.core.page.markup import ANCHOR_CHARS_MAX, TITLE_CHARS_MAX, Markup, sq
 _VISITS_MAX = 1_500_000
 _REPEATS_MAX = 4  # times the page, in text read
 _LEVELS_MAX = 12
+_FEW = _VISITS_MAX // (TAGS_MAX + 1)  # anchors that may all be read to the innermost node
 
 
 def read_tree(text: str, anchors_max: int) -> Markup:
@@ -34,13 +35,32 @@ def read_tree(text: str, anchors_max: int) -> Markup:
 
 def _read_anchors(nodes: list[LexborNode], text: str, markup: Markup) -> None:
     """Keep the anchors that lead somewhere, with what each says as long as reading it stays cheap."""
-    few = len(nodes) <= _VISITS_MAX // (TAGS_MAX + 1)
-    deep_reads = len(nodes) if few else _VISITS_MAX // (text.count("<") + 1)
+    if len(nodes) > _FEW or len(nodes) > markup.anchors_max:
+        _read_many_anchors(nodes, text, markup)
+        return
+    kept = markup.anchors  # nearly all pages: nothing to be careful about, and no call more than needed
+    chars_left = _REPEATS_MAX * len(text)
+    for node in nodes:
+        attributes = node.attributes
+        href = attributes.get("href") or _other_href(attributes)
+        if href is None:
+            continue
+        said = node.text_lexbor() if chars_left > 0 else ""
+        chars = len(said)
+        chars_left -= chars
+        said = " ".join(said.split()) if chars <= ANCHOR_CHARS_MAX else squeeze(said, ANCHOR_CHARS_MAX)
+        kept.append((href, attributes.get("rel") or "", said))
+    markup.anchors_seen = len(kept)
+
+
+def _read_many_anchors(nodes: list[LexborNode], text: str, markup: Markup) -> None:
+    """The same for a page with very many."""
+    deep_reads = _VISITS_MAX // (text.count("<") + 1)
     chars_left = _REPEATS_MAX * len(text)
     for at, node in enumerate(nodes):
         attributes = node.attributes
-        href = attributes.get("href") or attributes.get("xlink:href") or ""  # the latter on links within drawings
-        if not href and "href" not in attributes and "xlink:href" not in attributes:
+        href = attributes.get("href") or _other_href(attributes)
+        if href is None:
             continue
         said = ""
         if chars_left > 0 and not markup.is_full and (deep_reads > 0 or not _holds(node, nodes[at + 1 : at + 2])):
@@ -49,6 +69,12 @@ def _read_anchors(nodes: list[LexborNode], text: str, markup: Markup) -> None:
             chars_left -= len(said)
             said = squeeze(said, ANCHOR_CHARS_MAX)
         markup.add_anchor(href, attributes.get("rel") or "", said)
+
+
+def _other_href(attributes: dict[str, str | None]) -> str | None:
+    """Where an anchor without a filled `href` leads: links within drawings have another; None if it has none at all."""
+    said = attributes.get("xlink:href")
+    return said or ("" if "href" in attributes or "xlink:href" in attributes else None)
 
 
 def _holds(node: LexborNode, next_one: list[LexborNode]) -> bool:
