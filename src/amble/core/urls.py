@@ -116,10 +116,23 @@ class _Origin(NamedTuple):
 
 def origin_of(url: str) -> str:
     """Scheme, host and port (unless default) of an http(s) URL: the scope of a robots.txt (RFC 9309 2.3)."""
-    origin = _origin_of(url)
+    origin = _known.get(url[: url.find("/", 8) + 1]) or _origin_of(url)
     if isinstance(origin, Refusal):
         raise BadUrl(f"{shown(url)} has no origin: {origin.why}", hint="write it as https://example.com/path")
     return origin.url
+
+
+# What stands before a path -> its origin. A look into a dict, and nothing more, since several are taken for every page.
+_known: dict[str, _Origin] = {}
+_KNOWN_MAX = 20_000
+_KNOWN_CHARS_MAX = 100  # longer ones are read, not remembered: a cache must not be a way to fill memory
+
+
+def _remember(start: str, origin: _Origin) -> None:
+    if len(start) <= _KNOWN_CHARS_MAX and start.startswith(("https://", "http://")):
+        if len(_known) >= _KNOWN_MAX:
+            _known.clear()
+        _known[start] = origin
 
 
 def _origin_of(url: str) -> _Origin | Refusal:
@@ -128,6 +141,7 @@ def _origin_of(url: str) -> _Origin | Refusal:
     if path_at > 0 and url.startswith("http"):
         origin = _read_origin(url[: path_at + 1])
         if isinstance(origin, _Origin):
+            _remember(url[: path_at + 1], origin)
             return origin
     return _read_origin(url)  # `https:///a.com/` names a.com although its first slash past the scheme is no path
 
@@ -262,11 +276,10 @@ def domain_of(url_or_host: str) -> str:
     """
     if not isinstance(url_or_host, str):
         raise BadDomain(f"a domain is text, not {type(url_or_host).__name__}", hint=_domain_hint(""))
-    if url_or_host.startswith(("https://", "http://")):
-        origin = _read_origin(url_or_host[: url_or_host.find("/", 8) + 1])  # read before, for most
-        if isinstance(origin, Refusal):
-            origin = _origin_of(url_or_host)
-    elif _HAS_SCHEME.match(url_or_host):
+    known = _known.get(url_or_host[: url_or_host.find("/", 8) + 1])
+    if known is not None:
+        return known.domain
+    if url_or_host.startswith(("https://", "http://")) or _HAS_SCHEME.match(url_or_host):
         origin = _origin_of(url_or_host)
     else:
         origin = _origin_of_bare(url_or_host)
