@@ -15,21 +15,11 @@ import duckdb
 import uvloop
 
 from amble.core.addresses import AddressPolicy
-from amble.fetcher.resolver import Resolution
 from amble.jobs import Job, JobResult
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
+from bench._loopback import Loopback
 from bench._stages import Stages
-
-
-class Loopback:
-    """Every name is this machine."""
-
-    async def resolve(self, host: str) -> Resolution:
-        return Resolution(("127.0.0.1",))
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def cpu_s() -> float:

@@ -18,17 +18,17 @@ from typing import Any
 import uvloop
 
 from amble.core.addresses import AddressPolicy
-from amble.fetcher.resolver import Resolution
 from amble.jobs import Job, JobResult
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Counts
 from amble.testing.farm import FarmProcess, Pages, Site, Sitemap
+from bench._loopback import Loopback
 
 RSS_MAX_MB = 300.0
 SETTINGS: dict[str, Any] = {
     "pacing": "fixed", "fixed_delay": 0.0, "max_rate": "unlimited", "max_parallel_per_domain": 8,
-    "max_total_connections": 64,
+    "max_total_connections": 64, "threads": 1,
 }  # fmt: skip
 
 
@@ -50,16 +50,6 @@ class Grown:
             f"{self.wall_s:.0f} s, {self.counts.done / self.cpu_s:.0f} pages per CPU-second, RSS {self.rss_mb:.0f} MB, "
             f"longest stall of the loop {1000 * self.longest_stall_s:.0f} ms"
         )
-
-
-class Loopback:
-    """Every name is this machine."""
-
-    async def resolve(self, host: str) -> Resolution:
-        return Resolution(("127.0.0.1",))
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 class Stalls:
