@@ -14,20 +14,20 @@ from amble.assemble import make_plan
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.backlog import Window
-from amble.core.frontier.changes import Changes, Keeps, Ready, State
-from amble.core.frontier.visit import Kind
+from amble.core.frontier.changes import Changes, Ready, State
 from amble.core.pacing.events import Event
 from amble.core.seeds import Seed, seed_url
 from amble.crawl import Crawl
 from amble.errors import StoreError
 from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.jobs import rows
+from amble.jobs.batches import Batches
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.seam import Batch, JobChange, JobRow, JobStatus, TaskState
+from amble.store.seam import Batch, JobChange, JobRow, JobStatus
 from amble.workers.pool import Sharing, Workers
 from amble.workers.visitor import LocalVisitor
 from amble.workers.wire import Briefing
@@ -35,6 +35,7 @@ from amble.workers.wire import Briefing
 KEEP_EVERY_S = 5.0  # how often learned delays and robots.txt files are handed to the store
 WINDOW = Window()
 SHARING = Sharing()
+_DONE, _SKIPPED = State.DONE, State.SKIPPED
 
 Listener = Callable[[Event], None]
 
@@ -82,7 +83,7 @@ class Job:
         seeds = [seed_url(text) for text in row.seeds]
         self.seeds: Sequence[Seed] = seeds
         self._listeners = list(listeners)
-        self._session = int(self.clock.utc().timestamp() * 1_000_000)  # receipts of two runs must not be taken for one
+        session = int(self.clock.utc().timestamp() * 1_000_000)  # receipts of two runs must not be taken for one
         self._taken_up = False
         self.membership = shared.join(settings) if shared is not None else None
         self.plan = make_plan(
@@ -100,6 +101,7 @@ class Job:
             on_changes=self._on_changes,
         )
         self.workers = self._share_out(policy, resolver, sharing)
+        self._batches = Batches(row.id, session, settings.visiting, self.plan.frontier)
         self._judge = store.judge_of(row.id)
         self.plan.judge = self._judge
         source = StoreSource(store, row.id, update_stale=settings.visiting.update_stale)
@@ -196,36 +198,10 @@ class Job:
     # -- out
 
     def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
-        job_id, visiting = self.row.id, self.settings.visiting
-        kept = [
-            final
-            for final in (*changes.finals, *changes.refused)
-            if final.state is not State.DEFERRED
-            and final.keeps is not Keeps.NOTHING
-            and (visiting.log_skipped or final.state is not State.SKIPPED)
-        ]
-        batch = Batch(
-            pages=[
-                rows.page_row(final, job_id, utc, store_body=visiting.store_body)
-                for final in kept
-                if not final.confirmed
-            ],
-            confirmed=[rows.page_confirmed(final, job_id, utc) for final in kept if final.confirmed],
-            page_links=[links for final in kept if (links := rows.page_links(final, job_id)) is not None],
-            listings=[rows.listing(changes.listing, job_id, utc)] if changes.listing else (),
-            done=[rows.task_done(final, job_id) for final in changes.finals],
-            discovered=[
-                *(rows.task_row(visit, job_id) for visit in changes.accepted),
-                *(rows.task_row(visit, job_id, TaskState.WAITING) for visit in changes.overflow),
-            ],
-            requests=[rows.request_row(ready, result, job_id, self._session, utc)] if ready and result else (),
-            # With the receipt, not some time later: should this be the last that is stored, the next run must know.
-            domains=rows.limits_met(self.plan.frontier.registry, changes, ready, self.clock.monotonic(), utc),
-            robots=self.plan.frontier.book.dump_changed() if ready and ready.visit.kind is Kind.ROBOTS else (),
-        )
+        batch = self._batches.of(changes, ready, result, self.clock.monotonic(), utc)
         self.store.submit(batch)
         self._count(changes, result)
-        for event in changes.events:
+        for event in changes.events if self._listeners else ():
             for listener in self._listeners:
                 listener(event)
         if not self.store.has_room:
@@ -247,12 +223,17 @@ class Job:
     def _count(self, changes: Changes, result: FetchResult | None) -> None:
         counted = self.result
         for final in (*changes.finals, *changes.refused):
-            counted.ends[str(final.failure or final.state)] += 1
-            counted.pages += final.state is State.DONE
-            counted.failed += final.state is State.FAILED
-            counted.stored += final.state is State.SKIPPED and final.failure is None
-            counted.skipped += final.state is State.SKIPPED
-        counted.left_out.update(changes.left_out)
+            state = final.state
+            counted.ends[str(final.failure or state)] += 1
+            if state is _DONE:
+                counted.pages += 1
+            elif state is _SKIPPED:
+                counted.skipped += 1
+                counted.stored += final.failure is None
+            else:
+                counted.failed += state is State.FAILED
+        if changes.left_out:
+            counted.left_out.update(changes.left_out)
         if result is not None:
             counted.requests += 1
             counted.body_bytes += result.body_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import Protocol
 
 from amble.core.frontier.changes import Changes, Final, Keeps, Listing, Ready, State
@@ -13,6 +14,7 @@ from amble.core.frontier.visit import FoundBy, Kind, Visit
 from amble.core.pacing.events import BlockClosed, BlockOpened
 from amble.core.pacing.learned import Learned, learn, worth_keeping
 from amble.core.pacing.pace import Pace
+from amble.core.pacing.permit import Source
 from amble.core.page.links import Link
 from amble.core.retry_after import http_date
 from amble.core.surt import surt_key
@@ -48,20 +50,16 @@ _STATES = {
     State.SKIPPED: TaskState.SKIPPED,
     State.DEFERRED: TaskState.DEFERRED,
 }
+# The text of enum members, and members by a plain name: asking them and their class takes several times as long, and
+# rows are made for every request.
+_NAMES: dict[Enum, str] = {member: member.value for kind in (FoundBy, Source) for member in kind}
+_ALL, _DONE = Keeps.ALL, State.DONE
 
 
 def task_row(visit: Visit, job_id: int, state: TaskState = TaskState.RUNNING) -> TaskRow:
     """A URL that the crawl has just accepted: it holds it, or leaves it to the store."""
-    return TaskRow(
-        job_id,
-        visit.task,
-        domain_of(visit.task),
-        state,
-        depth=visit.depth,
-        parent_url=visit.parent,
-        discovered_by=visit.found_by.value,
-        priority=visit.priority,
-    )
+    url, found_by = visit.task, _NAMES[visit.found_by]
+    return TaskRow(job_id, url, domain_of(url), state, visit.depth, 0, visit.parent, found_by, visit.priority)
 
 
 def visit_of(row: TaskRow) -> Visit:
@@ -87,13 +85,13 @@ def task_done(final: Final, job_id: int) -> TaskDone:
 
 def page_row(final: Final, job_id: int, utc: datetime, *, store_body: bool) -> PageRow:
     """The one row of a URL."""
-    visit, page = final.visit, final.page
+    visit, page, url = final.visit, final.page, final.visit.task
     fetched = final.fetched if isinstance(final.fetched, FetchResult) else None
     headers = fetched.headers if fetched else None
-    keeps_body = store_body and final.keeps is Keeps.ALL
+    keeps_body = store_body and final.keeps is _ALL
     return PageRow(
-        url=visit.task,
-        surt_key=surt_key(visit.task),
+        url=url,
+        surt_key=surt_key(url),
         http_status=fetched.status if fetched else None,
         body=page.text if page and keeps_body else None,
         content_type=headers.get("content-type") if headers else None,
@@ -105,11 +103,11 @@ def page_row(final: Final, job_id: int, utc: datetime, *, store_body: bool) -> P
         content_hash=page.digest if page else None,
         final_url=visit.url,
         redirect_count=len(visit.trail),
-        domain=domain_of(visit.task),
+        domain=domain_of(url),
         elapsed_ms=fetched.elapsed_s * 1000 if fetched else None,
         depth=visit.depth,
         parent_url=visit.parent,
-        discovered_by=visit.found_by.value,
+        discovered_by=_NAMES[visit.found_by],
         title=page.title if page else None,
         description=page.description if page else None,
         canonical_url=page.canonical.url if page and page.canonical else None,
@@ -136,7 +134,7 @@ def page_confirmed(final: Final, job_id: int, utc: datetime) -> PageConfirmed:
 def page_links(final: Final, job_id: int) -> PageLinks | None:
     """Where a page leads, as it has it: its links, and as if they were some, its canonical URL and its refresh."""
     page = final.page
-    if page is None or final.state is not State.DONE:
+    if page is None or final.state is not _DONE:
         return None
     links: list[tuple[str, str, tuple[str, ...]]] = list(page.links)
     if page.canonical is not None:
@@ -167,7 +165,6 @@ def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, ut
     """The receipt of a request: what gap was required, by which rule, and what gap there was."""
     visit, permit = ready
     gap_s = permit.sent_at - permit.previous_at
-    said = result.failure.value if result.failure else None
     return RequestRow(
         job_id,
         session,
@@ -179,10 +176,10 @@ def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, ut
         started_at=utc - timedelta(seconds=result.elapsed_s),
         required_gap_s=permit.gap_s,
         actual_gap_s=gap_s if math.isfinite(gap_s) else None,
-        rule=permit.source.value,
+        rule=_NAMES[permit.source],
         in_flight=permit.in_flight,
         status=result.status,
-        outcome=said,
+        outcome=result.failure.value if result.failure else None,
         elapsed_s=result.elapsed_s,
     )
 
@@ -216,11 +213,13 @@ def domain_row(pace: Pace, learned: Learned | None, utc: datetime, now: float) -
 
 def limits_met(registry: Paces, changes: Changes, ready: Ready | None, now: float, utc: datetime) -> list[DomainRow]:
     """What was just learned of domains that refused us, asked us to wait, or answer again."""
+    asked = None if ready is None else registry.find(domain_of(ready.visit.url))
+    blocked = asked is not None and asked.blocked_until > now  # also where a Retry-After came with a page
+    if not blocked and not changes.events:
+        return []
     domains = {event.domain for event in changes.events if isinstance(event, BlockOpened | BlockClosed)}
-    if ready is not None:
-        asked = registry.find(domain_of(ready.visit.url))
-        if asked is not None and asked.blocked_until > now:  # also where a Retry-After came with a page
-            domains.add(asked.domain)
+    if asked is not None and blocked:
+        domains.add(asked.domain)
     paces = [pace for pace in map(registry.find, sorted(domains)) if pace is not None and worth_keeping(pace, now)]
     return [domain_row(pace, learn(pace, now, utc), utc, now) for pace in paces]
 
