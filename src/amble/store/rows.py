@@ -141,12 +141,20 @@ def _link_lines(links: Iterable[LinkRow], numbers: Numbers) -> Iterator[Row]:
 
 def _packed(page: PageLinks, seq: int) -> Row:
     """The links of one page as lines."""
-    part, short = storable.line_part, storable.SHORT_CHARS_MAX
-    lines = [
-        f"{part(url)}\t{part(' '.join(rel), short)}\t{part(text, short)}" if rel or text else part(url)
-        for url, text, rel in page.links
-    ]
-    return seq, page.job_id, storable.text(page.from_url), len(lines), "\n".join(lines)
+    lines = [f"{url}\t{' '.join(rel)}\t{text}" if rel else f"{url}\t\t{text}" for url, text, rel in page.links]
+    packed = "\n".join(lines)
+    if not _is_sound(packed, lines):
+        part, short = storable.line_part, storable.SHORT_CHARS_MAX
+        packed = "\n".join(
+            f"{part(url)}\t{part(' '.join(rel), short)}\t{part(text, short)}" for url, text, rel in page.links
+        )
+    return seq, page.job_id, storable.text(page.from_url), len(lines), packed
+
+
+def _is_sound(packed: str, lines: list[str]) -> bool:
+    """Whether links are one line of three short fields each, and all of it can be stored, as for nearly every page."""
+    separators = 3 * len(lines) - 1  # two tabs in each line, a break between lines
+    return storable.breaks(packed) == separators and len(max(lines, key=len)) <= storable.SHORT_CHARS_MAX
 
 
 def _sitemap_rows(batches: Sequence[Batch]) -> Iterator[Row]:
