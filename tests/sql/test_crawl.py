@@ -18,7 +18,7 @@ from amble.errors import AmbleError, BadUrl, SettingsError, StatementError, Stor
 from amble.sql.connection import Connection, open_connection
 from amble.sql.seeds import Seeds
 from amble.store.tables import COLUMNS
-from amble.testing.farm import Pages, Robots, Site
+from amble.testing.farm import Pages, Robots, Site, Sitemap
 from amble.testing.farm.exchange import Response, html
 from tests.sql.web import FAST, QUICK, Paths, paths_asked, proxy_server, web
 
@@ -607,6 +607,38 @@ def test_explain_fetches_no_page_and_tells_what_a_crawl_would_do() -> None:
         assert ("memory", "main", "pages") not in tables(con)
 
 
+def test_explain_counts_only_what_where_takes() -> None:
+    site = Site(name="a.test", pages=Pages(12), sitemap=Sitemap())
+    with web(site) as (farm, con):
+        known = {}
+        for where in ("", "WHERE path LIKE '/people/%'", "WHERE false"):
+            rows = con.execute(f"EXPLAIN CRAWL (SELECT ?) INTO pages {where}", [farm.url("a.test")]).fetchall()
+            known[where] = rows[-1][1]
+        assert known[""] == 12
+        assert 0 < known["WHERE path LIKE '/people/%'"] < 12
+        assert known["WHERE false"] == 0
+        assert paths_asked(farm) == []
+        with pytest.raises(StatementError):
+            con.execute("EXPLAIN CRAWL (SELECT 'a.test') INTO pages WHERE nothing = 1")
+
+
+def test_current_setting_knows_what_set_gave_us() -> None:
+    with amble.connect() as con:
+        ask = "SELECT current_setting('max_rate'), CURRENT_SETTING('follow_links') /* 'max_rate' */"
+        assert con.execute(ask).fetchall() == [(8.0, "auto")]
+        con.execute("SET max_rate = 2.5; SET http_timeout = 7; SET accept_content_types = ['text/html', 'x/y''s']")
+        assert con.execute(ask).fetchall() == [(2.5, "auto")]
+        assert con.sql("SELECT current_setting('timeout_seconds') + $1", params=[1]).fetchall() == [(8.0,)]
+        assert con.execute("SELECT current_setting('accept_content_types')").fetchall() == [(["text/html", "x/y's"],)]
+        con.execute("RESET max_rate")
+        assert con.execute(f"SELECT 1; {ask}; ").fetchall() == [(8.0, "auto")]
+        assert con.execute("SELECT current_setting('threads') > 0, 'current_setting(''max_rate'')'").fetchall() == [
+            (True, "current_setting('max_rate')")
+        ]
+        with pytest.raises(duckdb.CatalogException):
+            con.execute("SELECT current_setting('no_such_setting')")
+
+
 def test_an_answer_that_is_an_error_has_a_row_and_is_counted() -> None:
     site = Site(name="a.test", pages=SMALL, features=(Paths({"/gone": html("gone", 410)}),))
     with web(site) as (farm, con):
@@ -626,8 +658,6 @@ def test_where_chooses_what_is_fetched_and_extract_adds_columns() -> None:
         assert 1 < len(rows) < 12
         assert all(heading and size > 1_000 for heading, size in rows)
         assert all(path == "/" or path.startswith("/people/") for path in paths_asked(farm))
-        with pytest.raises(StatementError, match="WHERE"):
-            con.execute("EXPLAIN CRAWL (SELECT 'a.test') INTO pages WHERE depth < 3")
         for wrong in (
             "EXTRACT (css_select(body, '['))",
             "EXTRACT (nothing)",

@@ -70,8 +70,6 @@ def test_options_are_written_in_three_ways() -> None:
         "EXPLAIN SELECT * FROM crawl('a')",
         "CREATE VIEW v AS FROM crawl('a')",
         "CREATE OR REPLACE TEMP VIEW v AS FROM crawl('a')",
-        "FROM crawl(?)",
-        "FROM crawl('a', max_crawl_pages := $1)",
         "FROM crawl('a', max_crawl_pages := 1 + 1)",
         "FROM crawl('a', max_crawl_pages := )",
         "FROM crawl(max_crawl_pages := 1, 'a')",
@@ -88,6 +86,48 @@ def test_a_script_falls_apart_at_semicolons_outside_of_strings() -> None:
 
 
 # --- crawl ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "parameters"),
+    [
+        ("SELECT http_status, $1 FROM crawl($2, max_crawl_pages := $3) WHERE http_status < $4", ["x", "URL", 1, 300]),
+        ("SELECT http_status, ? FROM crawl(?, max_crawl_pages := ?) WHERE http_status < ?", ["x", "URL", 1, 300]),
+        (
+            "SELECT http_status, $word FROM crawl($seeds, max_crawl_pages := 1) WHERE http_status < $most",
+            {"word": "x", "seeds": ["URL"], "most": 300},
+        ),
+        ("SELECT http_status, 'x' FROM crawl(?, max_crawl_pages := 1)", ["URL"]),
+        ("SELECT http_status, ? FROM crawl('URL', max_crawl_pages := 1)", ["x"]),
+    ],
+)
+def test_parameters_stand_in_calls_and_beside_them(query: str, parameters: Any) -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        url = farm.url("a.test", "/a-page")
+        filled = {"URL": url}
+        given = (
+            {name: [url] if value == ["URL"] else value for name, value in parameters.items()}
+            if isinstance(parameters, dict)
+            else [filled.get(value, value) for value in parameters]
+        )
+        query = query.replace("'URL'", f"'{url}'").replace("< ?", "<> ?").replace("< $", "<> $")
+        assert con.execute(query, given).fetchall() == [(404, "x")]
+        assert con.sql(query, params=given).fetchall() == [(404, "x")]
+
+
+@pytest.mark.parametrize(
+    ("query", "parameters"),
+    [
+        ("FROM crawl(?)", []),
+        ("FROM crawl(?)", ["a.test", "b.test"]),
+        ("SELECT $2 FROM crawl($1)", ["a.test"]),
+        ("FROM crawl('a.test', max_crawl_pages := ?)", None),
+    ],
+)
+def test_a_parameter_without_a_value_and_a_value_without_a_place_are_refused(query: str, parameters: Any) -> None:
+    refused = pytest.raises((StatementError, duckdb.InvalidInputException), match="parameter")
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con), refused:
+        con.execute(query.replace("a.test", farm.url("a.test")), parameters)
 
 
 def test_a_query_over_a_crawl() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from amble.errors import StatementError
 from amble.sql.reader import Reader
-from amble.sql.statements import Option, Parameter
+from amble.sql.statements import Option
 from amble.sql.tokens import Kind, Token, fault, tokens_of
 
 NAMES = ("crawl", "sitemap", "read_html", "links")
@@ -140,7 +140,7 @@ def _call(query: str, tokens: list[Token], i: int, name: str) -> Call:
                 "a value without a name behind one with a name", hint=f"{name}('https://...', option := value)"
             )
         else:
-            arguments.append(item.rest_sql(parameters=False))
+            arguments.append(item.rest_sql(parameters=True))
     last = tokens[end - 1]
     return Call(
         name, tuple(arguments), tuple(options), tokens[i].at, last.end, _has_alias(tokens, end),
@@ -158,8 +158,10 @@ def _option(item: Reader) -> Option | None:
     if rest.at_end():
         raise rest.expected(f"a value for {name}")
     value = rest.value()
-    if not rest.at_end() or isinstance(value, Parameter):
-        raise item.fault(f"the value of {name} is a literal", hint=f"write {name} := 10, or a string in single quotes")
+    if not rest.at_end():
+        raise item.fault(
+            f"the value of {name} is a literal or a parameter", hint=f"write {name} := 10, or a string in single quotes"
+        )
     return Option(name, value, at)
 
 

@@ -17,9 +17,9 @@ import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from amble.jobs.runner import RunningJob
-from amble.sql import options, sources
+from amble.sql import asked, options, sources
 from amble.sql.caller import Caller
-from amble.sql.crawling import Place, run_control, run_crawl
+from amble.sql.crawling import Place, run_control, run_crawl, setting_here
 from amble.sql.merge import run_merge
 from amble.sql.parse import parse
 from amble.sql.result import DONE, Table
@@ -93,9 +93,10 @@ class Connection:
             return caller.call(self._duck.sql, query, **named)
         *before, last = statements
         self._run_all(before, caller)
-        if isinstance(last, Plain):
-            return caller.call(self._duck.sql, self._rewritten(last, caller), **named)
         parameters = named.pop("params", None)
+        if isinstance(last, Plain):
+            text, left = self._rewritten(last, caller, parameters)
+            return caller.call(self._duck.sql, text, **named, **({} if left is None else {"params": left}))
         text, values = self._run(last, parameters, caller).query()
         return self._duck.sql(text, params=values, **named) if values else self._duck.sql(text, **named)
 
@@ -109,7 +110,7 @@ class Connection:
             return None
         text = query.lower()
         sets = "set" in text and _SET.search(text) is not None and any(name in text for name in _NAMES)
-        calls = sources.mentions(text)
+        calls = sources.mentions(text) or asked.asks(text)
         if not sets and not calls and "crawl" not in text:
             return None
         statements = parse(query, self._session.names(self._duck) if sets else ())
@@ -117,23 +118,28 @@ class Connection:
             return [piece for statement in statements for piece in _pieces(statement)]
         return None if len(statements) == 1 and isinstance(statements[0], Plain) else statements
 
-    def _rewritten(self, statement: Plain, caller: Caller) -> str:
-        """The statement, with what its table functions give in their place."""
-        if not sources.mentions(statement.sql):
-            return statement.sql
-        return sources.rewrite(Place(self._duck, self._session, caller, self._watch), statement.sql).sql
+    def _rewritten(self, statement: Plain, caller: Caller, parameters: Any = None) -> tuple[str, Any]:
+        """The statement, with what its table functions give in their place, and the parameters that are left to it."""
+        text = statement.sql
+        place = Place(self._duck, self._session, caller, self._watch)
+        if asked.asks(text.lower()):
+            text = asked.with_settings(text, self._session.names(self._duck) - {BAR}, partial(setting_here, place))
+        if not sources.mentions(text):
+            return text, parameters
+        rewritten = sources.rewrite(place, text, parameters)
+        return rewritten.sql, rewritten.parameters
 
     def _run_all(self, statements: Iterable[Statement], caller: Caller) -> None:
         for statement in statements:
             if isinstance(statement, Plain):
-                caller.call(self._duck.execute, self._rewritten(statement, caller))
+                caller.call(self._duck.execute, *self._rewritten(statement, caller))
                 self._duck.complete()  # or the rows that nobody will fetch keep the connection busy
             else:
                 self._run(statement, None, caller)
 
     def _answer(self, statement: Statement, parameters: Any, caller: Caller) -> None:
         if isinstance(statement, Plain):
-            caller.call(self._duck.execute, self._rewritten(statement, caller), parameters)
+            caller.call(self._duck.execute, *self._rewritten(statement, caller, parameters))
         else:
             text, values = self._run(statement, parameters, caller).query()
             self._duck.execute(text, values or None)

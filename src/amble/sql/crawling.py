@@ -12,19 +12,21 @@ from amble.errors import StatementError, StoreError
 from amble.jobs import JobResult
 from amble.jobs.runner import RunningJob, running, start, take_up
 from amble.report.plan import HEADS, explain
-from amble.settings import Settings
+from amble.settings import SYNONYMS, Settings
 from amble.sql import options
 from amble.sql.caller import Caller
 from amble.sql.on_engine import on_engine
+from amble.sql.parameters import named_by, refuse_mismatch
 from amble.sql.progress import NoBar, make_bar
 from amble.sql.result import Table
 from amble.sql.seeds import Seeds, read_seeds
 from amble.sql.session import Session
-from amble.sql.statements import Control, Crawl, Parameter, Value, Verb
+from amble.sql.statements import Control, Crawl, Verb
 from amble.sql.stores import open_store, store_in_use
 from amble.sql.targets import check_target, current_database, held_in, resolve_target
 from amble.store.clauses import Clauses
 from amble.store.duckdb_store import DuckDBStore
+from amble.store.judge import WhereJudge
 from amble.store.seam import UNFINISHED, JobStatus
 from amble.store.writer import WriterLimits
 
@@ -57,8 +59,6 @@ class Place:
 def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     """Everything that can be refused is refused before a table is made or a request is sent."""
     refuse_transaction(place.connection, "CRAWL")
-    if crawl.explain and crawl.where_sql is not None:
-        raise StatementError("EXPLAIN CRAWL cannot tell how many URLs WHERE will take", hint="leave WHERE out")
     clauses = Clauses.of(place.connection, crawl.where_sql, crawl.extract)
     limit = options.whole(crawl.limit, values, "LIMIT")
     settings = settings_here(place, crawl, values, limit)
@@ -69,7 +69,7 @@ def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     _refuse_unused(place.connection, crawl, values)
     with open_store(place.connection, target.database, place.session, limits_of(settings)) as store:
         if crawl.explain:
-            return _explained(place, store, seeds, settings, str(target.table))
+            return _explained(place, store, seeds, settings, str(target.table), clauses)
         job = start(store, list(seeds.urls), settings, str(target.table), clauses=clauses, **place.session.ways)
         return _row(wait(place, job), seeds.nulls)
 
@@ -106,9 +106,17 @@ def settings_here(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: 
     return options.settings_of(crawl, values, limit, place.session.kept, duck)
 
 
+def setting_here(place: Place, name: str) -> Any:
+    """What a crawl on this connection would have it set to."""
+    with place.connection.cursor() as cursor:  # what the connection itself has to be fetched stays
+        duck = options.from_duckdb(cursor, place.session.threads_at_first)
+    settings = options.settings_of(Crawl(""), {}, None, place.session.kept, duck)
+    return settings.value(SYNONYMS.get(name, name))
+
+
 def limits_of(settings: Settings) -> WriterLimits:
     """In what portions rows become visible."""
-    return WriterLimits(batch_size=settings.value("batch_size")) if "batch_size" in options.names() else WriterLimits()
+    return WriterLimits(batch_size=settings.visiting.batch_size)
 
 
 def refuse_transaction(connection: DuckDBPyConnection, what: str) -> None:
@@ -167,10 +175,19 @@ def _row(result: JobResult, nulls: int) -> Table:
     )
 
 
-def _explained(place: Place, store: DuckDBStore, seeds: Seeds, settings: Settings, table: str) -> Table:
-    found = on_engine(
-        lambda shared: explain(store, list(seeds.urls), settings, table=table, shared=shared, **_ways(place))
-    )
+def _explained(
+    place: Place, store: DuckDBStore, seeds: Seeds, settings: Settings, table: str, clauses: Clauses
+) -> Table:
+    judge = WhereJudge(store.database, clauses) if clauses.where_sql is not None else None
+    try:
+        found = on_engine(
+            lambda shared: explain(
+                store, list(seeds.urls), settings, table=table, shared=shared, judge=judge, **_ways(place)
+            )
+        )
+    finally:
+        if judge is not None:
+            judge.close()
     rows = [[round(value, 3) if isinstance(value, float) else value for value in row] for row in found.as_rows()]
     return Table(_PLAN, rows)
 
@@ -199,16 +216,7 @@ def _resting(connection: DuckDBPyConnection, verb: Verb, job_id: int) -> Table:
 
 
 def _refuse_unused(connection: DuckDBPyConnection, crawl: Crawl, values: Mapping[str, Any]) -> None:
-    """A value that goes nowhere is a mistake, as it is to DuckDB."""
     used = set(connection.extract_statements(crawl.select)[0].named_parameters)
     for value in (crawl.limit, *(option.value for option in crawl.options)):
-        used |= _parameters(value)
-    unused = sorted(set(values) - used)
-    if unused:
-        raise StatementError(f"no place in the statement takes the parameter ${unused[0]}", hint="give one value each")
-
-
-def _parameters(value: Value) -> set[str]:
-    if isinstance(value, Parameter):
-        return {value.name}
-    return {name for item in value for name in _parameters(item)} if isinstance(value, tuple) else set()
+        used |= named_by(value)
+    refuse_mismatch(values, used)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -67,12 +67,14 @@ class SitemapExploration(Exploration):
         super()._on_changes(changes, ready, result, utc)
 
 
-def entries_of(place: Place, select: str, options: Sequence[Option]) -> list[tuple[Any, ...]]:
+def entries_of(
+    place: Place, select: str, options: Sequence[Option], values: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
     """A row for each URL that is listed. Politely: robots.txt and sitemaps wait for the pace of their hosts."""
     refuse_transaction(place.connection, "sitemap()")
     crawl = Crawl(select, options=tuple(options))
-    settings = settings_here(place, crawl, {}, None)
-    seeds = read_seeds(place.connection, select, {}, place.caller)
+    settings = settings_here(place, crawl, values, None)
+    seeds = read_seeds(place.connection, select, values, place.caller)
     database = current_database(place.connection)
     with open_store(place.connection, database, place.session, limits_of(settings)) as store:
         return on_engine(lambda shared: _explore(store, list(seeds.urls), settings, place, shared))

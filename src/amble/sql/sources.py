@@ -27,6 +27,8 @@ from amble.errors import StatementError
 from amble.sql.calls import NAMES, Call, LiveTable, find, is_table_name, pieces_of, refuse_arguments
 from amble.sql.crawling import Place
 from amble.sql.live import domains_now, domains_sql, frontier_now, jobs_now, jobs_sql
+from amble.sql.options import Values, values_of
+from amble.sql.parameters import bound, named_in, numbered, refuse_mismatch
 from amble.sql.result import Table
 from amble.sql.sitemaps import ENTRIES, entries_of
 from amble.sql.staging import staged
@@ -45,9 +47,10 @@ _numbers = count(1)
 
 @dataclass(slots=True)
 class Rewritten:
-    """A query that DuckDB can run, and which crawled tables it reads."""
+    """A query that DuckDB can run, the parameters that are left to it, and which crawled tables it reads."""
 
     sql: str
+    parameters: Any = None
     crawled: list[str] = field(default_factory=list)
 
 
@@ -58,17 +61,23 @@ def mentions(sql: str) -> bool:
 
 def pieces(sql: str) -> list[str]:
     """Statement by statement, because what a later one crawls may depend on what an earlier one does."""
-    return pieces_of(sql) if mentions(sql) else [sql]
+    return pieces_of(sql)
 
 
-def rewrite(place: Place, sql: str, *, limit: int | None = None) -> Rewritten:
+def rewrite(place: Place, sql: str, parameters: Any = None, *, limit: int | None = None) -> Rewritten:
     """Run what the query calls, and let it read that. One statement at a time."""
-    rewritten = Rewritten(sql)
+    rewritten = Rewritten(sql, parameters)
     own = _own_functions(place.connection) if (found := find(sql)) else frozenset()
-    for item in reversed([item for item in found if not (isinstance(item, Call) and item.name in own)]):
-        text = _call(place, item, limit, rewritten) if isinstance(item, Call) else _live(place, item)
+    if all(isinstance(item, Call) and item.name in own for item in found):
+        return rewritten
+    values = values_of(parameters)
+    rewritten.sql = sql = numbered(sql)
+    refuse_mismatch(values, named_in(sql))
+    for item in reversed([item for item in find(sql) if not (isinstance(item, Call) and item.name in own)]):
+        text = _call(place, item, values, limit, rewritten) if isinstance(item, Call) else _live(place, item)
         alias = "" if item.has_alias else f" AS {item.name}"
         rewritten.sql = f"{rewritten.sql[: item.at]}{text}{alias}{rewritten.sql[item.end :]}"
+    rewritten.parameters = bound(rewritten.sql, values)
     return rewritten
 
 
@@ -86,17 +95,17 @@ def _own_functions(connection: DuckDBPyConnection) -> frozenset[str]:
 # --- functions -----------------------------------------------------------------------------------------------------
 
 
-def _call(place: Place, call: Call, limit: int | None, rewritten: Rewritten) -> str:
+def _call(place: Place, call: Call, values: Values, limit: int | None, rewritten: Rewritten) -> str:
     if call.name == "links":
-        return _links(place.connection, call)
+        return _links(place.connection, call, values)
     if call.name == "sitemap":
-        return _sitemap(place, call)
+        return _sitemap(place, call, values)
     if call.name == "read_html":
-        return _read_html(place, call)
+        return _read_html(place, call, values)
     refuse_arguments(call, 1, 1, "crawl('https://example.com/', max_crawl_pages := 10), or a list of URLs")
     most = min((number for number in (limit, call.rows_max) if number is not None), default=None)
-    crawl = Crawl(_select(place.connection, call), options=call.options)
-    with staged(place, crawl, {}, most, "crawl()") as got:
+    crawl = Crawl(_select(place.connection, call, values), options=call.options)
+    with staged(place, crawl, values, most, "crawl()") as got:
         name = _keep(place.connection, f"SELECT * FROM {got.table}")
         if got.interrupted is not None:
             raise got.interrupted
@@ -104,12 +113,13 @@ def _call(place: Place, call: Call, limit: int | None, rewritten: Rewritten) -> 
     return name
 
 
-def _select(connection: DuckDBPyConnection, call: Call) -> str:
+def _select(connection: DuckDBPyConnection, call: Call, values: Values) -> str:
     """The seeds that an argument means: a text, or a list of them."""
     expression = call.arguments[0]
     try:
         with connection.cursor() as cursor:
-            kind = cursor.execute(f"DESCRIBE SELECT ({expression}\n)").fetchall()[0][1]
+            one = f"SELECT typeof(({expression}\n))"
+            kind = cursor.execute(one, bound(one, values)).fetchall()[0][0]
     except duckdb.Error as refused:
         said = next((line for line in str(refused).splitlines() if line.strip()), "")
         raise StatementError(
@@ -119,23 +129,24 @@ def _select(connection: DuckDBPyConnection, call: Call) -> str:
     return f"SELECT unnest(({expression}\n))" if kind.endswith("]") else f"SELECT ({expression}\n)"
 
 
-def _text(connection: DuckDBPyConnection, call: Call, place: int) -> str:
+def _text(connection: DuckDBPyConnection, call: Call, place: int, values: Values) -> str:
     """An argument that is one text."""
     with connection.cursor() as cursor:
-        value = cursor.execute(f"SELECT ({call.arguments[place]}\n)").fetchall()[0][0]
+        one = f"SELECT ({call.arguments[place]}\n)"
+        value = cursor.execute(one, bound(one, values)).fetchall()[0][0]
     if not isinstance(value, str):
         raise StatementError(f"{call.name} takes a text, not {value!r}", hint="put it in single quotes")
     return value
 
 
-def _read_html(place: Place, call: Call) -> str:
+def _read_html(place: Place, call: Call, values: Values) -> str:
     refuse_arguments(call, 1, 2, "read_html('https://example.com/page', 'table')")
-    url = _text(place.connection, call, 0)
-    selector = _text(place.connection, call, 1) if len(call.arguments) == 2 else "table"
+    url = _text(place.connection, call, 0, values)
+    selector = _text(place.connection, call, 1, values) if len(call.arguments) == 2 else "table"
     given = {option.name for option in call.options}
     alone = [Option(name, False, 0) for name in ("follow_links", "discover") if name not in given]
     crawl = Crawl(f"SELECT {quote_text(url)}", options=(*call.options, *alone))
-    with staged(place, crawl, {}, 1, "read_html()") as got:
+    with staged(place, crawl, values, 1, "read_html()") as got:
         if got.interrupted is not None:
             raise got.interrupted
         rows = place.connection.execute(f"SELECT body, error, http_status FROM {got.table}").fetchall()
@@ -150,20 +161,19 @@ def _read_html(place: Place, call: Call) -> str:
     return _keep_rows(place.connection, Table([(name, "VARCHAR") for name in grid.columns], grid.rows))
 
 
-def _sitemap(place: Place, call: Call) -> str:
+def _sitemap(place: Place, call: Call, values: Values) -> str:
     refuse_arguments(call, 1, 1, "sitemap('https://example.com/'), or the URL of a sitemap, or a list of either")
-    return _keep_rows(
-        place.connection, Table(ENTRIES, entries_of(place, _select(place.connection, call), call.options))
-    )
+    select = _select(place.connection, call, values)
+    return _keep_rows(place.connection, Table(ENTRIES, entries_of(place, select, call.options, values)))
 
 
-def _links(connection: DuckDBPyConnection, call: Call) -> str:
+def _links(connection: DuckDBPyConnection, call: Call, values: Values) -> str:
     refuse_arguments(call, 0, 1, "links('pages')")
     if call.options:
         raise StatementError("links() has no options", hint="links('pages')")
     table = "pages"
     if call.arguments:
-        table = call.arguments[0] if is_table_name(call.arguments[0]) else _text(connection, call, 0)
+        table = call.arguments[0] if is_table_name(call.arguments[0]) else _text(connection, call, 0, values)
     return f"amble.page_links({quote_text(table)})"
 
 
