@@ -15,6 +15,9 @@ from amble.core.robots.verdict import RobotsRow
 from amble.report.audit import VIOLATIONS_MAX, audit
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, RequestRow
+from amble.testing.farm import Site
+from amble.testing.farm.exchange import html
+from tests.sql.web import FAST, Paths, web
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -174,3 +177,50 @@ def test_an_audit_of_nothing_finds_nothing(store: DuckDBStore) -> None:
     found = audit(store.cursor())
     assert (found.requests, found.domains, found.smallest_margin_s, found.violations) == (0, 0, None, ())
     assert "no rule was broken" in found.as_html()
+
+
+# -- Retry-After
+
+
+def answered(second: float, asked_s: float | None, elapsed_s: float = 0.5, **more: Any) -> RequestRow:
+    """A request whose answer asked for so much silence."""
+    return receipt(second, 0, None, retry_after_s=asked_s, elapsed_s=elapsed_s, status=429, **more)
+
+
+@pytest.mark.parametrize(
+    ("story", "receipts", "after_s"),
+    [
+        ("a silence that was kept", [answered(0, 10), receipt(10.6, 0, 10.6)], []),
+        ("it is counted from the answer, not from the request", [answered(0, 10), receipt(10.2, 0, 10.2)], [9.7]),
+        ("asked again too early", [answered(0, 10), receipt(5, 0, 5)], [4.5]),
+        ("each of them once", [answered(0, 10), answered(0.1, 20, 0.6), receipt(5, 0, 5)], [4.3]),
+        ("what was under way already was no breach", [answered(0, 10, 2.0), receipt(1.9, 0, 1.9)], []),
+        ("nor was what began while the answer was read", [answered(0, 10), receipt(0.55, 0, 0.55)], []),
+        ("another domain is no business of it", [answered(0, 10), receipt(5, 0, None, domain="b.test")], []),
+        ("another run has another clock, and the date", [answered(9, 10), receipt(14, 0, None, session=2)], [4.5]),
+        ("over a restart, give or take a clock", [answered(9, 10), receipt(19, 0, None, session=2)], []),
+        ("an answer that asked for nothing", [answered(0, None), receipt(5, 0, 5)], []),
+    ],
+)  # fmt: skip
+def test_nothing_is_sent_within_a_retry_after(
+    store: DuckDBStore, story: str, receipts: list[RequestRow], after_s: list[float]
+) -> None:
+    put(store, *receipts)
+    with store.database.reading() as connection:
+        found = audit(connection)
+    broken = [each for each in found.violations if each.rule == "retry_after"]
+    assert [each.actual_gap_s for each in broken] == pytest.approx(after_s), story
+    assert found.violation_count == len(after_s)
+    assert all("Retry-After" in each.text for each in broken)
+
+
+def test_the_receipts_of_a_crawl_say_what_was_asked_and_that_it_was_kept() -> None:
+    answers = iter([html("busy", 503, Retry_After="1")])
+    site = Site(name="a.test", features=(Paths({"/x": lambda request: next(answers, html("here"))}),))
+    with web(site) as (farm, con):
+        con.execute(f"CRAWL (SELECT ?) INTO pages {FAST}", [farm.url("a.test", "/x")])
+        asked = con.execute("SELECT status, retry_after_s FROM amble.requests WHERE url LIKE '%/x' ORDER BY started_s")
+        assert asked.fetchall() == [(503, 1.0), (200, None)]
+        assert audit(con._duck).violation_count == 0
+        con.execute("UPDATE amble.requests SET retry_after_s = 60 WHERE retry_after_s = 1")
+        assert [each.rule for each in audit(con._duck).violations] == ["retry_after"]

@@ -16,7 +16,7 @@ from amble.core.pacing.learned import Learned, learn, worth_keeping
 from amble.core.pacing.pace import Pace
 from amble.core.pacing.permit import Source
 from amble.core.page.links import Link
-from amble.core.retry_after import http_date
+from amble.core.retry_after import HONOURED_ON, http_date, retry_after_s
 from amble.core.surt import surt_key
 from amble.core.urls import domain_of
 from amble.fetcher import FetchResult
@@ -181,7 +181,13 @@ def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, ut
         status=result.status,
         outcome=result.failure.value if result.failure else None,
         elapsed_s=result.elapsed_s,
+        retry_after_s=_asked_s(result, utc) if result.status in HONOURED_ON else None,
     )
+
+
+def _asked_s(result: FetchResult, utc: datetime) -> float | None:
+    said = result.headers.get_all("retry-after")
+    return retry_after_s(said, date=result.date, utc=utc) if said else None
 
 
 def domain_row(pace: Pace, learned: Learned | None, utc: datetime, now: float) -> DomainRow:

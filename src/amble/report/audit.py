@@ -1,8 +1,8 @@
 """Whether every request kept the rules: the receipts of a file, checked, for oneself or for the owner of a site.
 
-Three things are checked: that the gap before each request was as long as the rule in force required; that the gaps
-which the receipts state agree with the instants that they state; and that robots.txt, as it was known then, allowed
-the URL.
+Four things are checked: that the gap before each request was as long as the rule in force required; that the gaps
+which the receipts state agree with the instants that they state; that nothing was sent to a domain within a Retry-After
+that an answer of it stated; and that robots.txt, as it was known then, allowed the URL.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from duckdb import DuckDBPyConnection
 
 from amble.core.urls import domain_of
 from amble.report.forbidden import forbidden
+from amble.report.shut_out import shut_out
 from amble.report.words import duration, html_table, marked, page, plain
 
 ROUNDING_S = 0.001
@@ -31,7 +32,7 @@ class Violation:
 
     domain: str
     url: str
-    rule: str  # what set the gap; `receipt`: its numbers disagree; `robots.txt`: the URL was forbidden
+    rule: str  # what set the gap; `receipt`: its numbers disagree; `retry_after`; `robots.txt`: the URL was forbidden
     text: str
     at: datetime | None = None  # in UTC, as everything in the tables
     required_gap_s: float | None = None
@@ -106,8 +107,8 @@ _HEADS = ("domain", "requests", "first (UTC)", "last (UTC)", "what set the gaps"
           "smallest margin", "violations")  # fmt: skip
 _EXPLANATION = (
     "The gap is the time between the starts of two requests to a domain. The margin is how much longer it was than"
-    " the rule in force required. A violation is a gap that was too short, or a request for something that robots.txt"
-    " forbade."
+    " the rule in force required. A violation is a gap that was too short, a request sent before the end of a"
+    " Retry-After, or a request for something that robots.txt forbade."
 )
 
 
@@ -131,14 +132,18 @@ def audit(connection: DuckDBPyConnection, domain: str | None = None) -> Audit:
         Violation(each.domain, each.url, "robots.txt", f"{each.why}: {each.url}", each.at)
         for each in forbidden(connection, name)
     ]
-    counts = early_count + lying_count + Counter(each.domain for each in refused)
+    shut = [
+        Violation(each.domain, each.url, "retry_after", each.text, each.at, each.asked_s, each.after_s)
+        for each in shut_out(connection, name)
+    ]
+    counts = early_count + lying_count + Counter(each.domain for each in (*shut, *refused))
     domains = _domains(connection, narrow, values, counts)
     margins = [each.smallest_margin_s for each in domains if each.smallest_margin_s is not None]
     return Audit(
         requests=sum(each.requests for each in domains),
         domains=len(domains),
         smallest_margin_s=min(margins, default=None),
-        violations=(*early, *lying, *refused[:VIOLATIONS_MAX]),
+        violations=(*early, *lying, *shut[:VIOLATIONS_MAX], *refused[:VIOLATIONS_MAX]),
         violation_count=counts.total(),
         by_domain=tuple(sorted(domains, key=lambda each: (-each.violations, -each.requests, each.domain))),
     )

@@ -185,6 +185,7 @@ class RequestRow(NamedTuple):
     status: int | None = None
     outcome: str | None = None
     elapsed_s: float | None = None
+    retry_after_s: float | None = None  # how long the answer asked us to stay away
 
 
 class LinkRow(NamedTuple):
