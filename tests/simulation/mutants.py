@@ -34,8 +34,9 @@ class Mutant(NamedTuple):
 
 
 PACE, PLAN, FRONTIER = "core/pacing/pace.py", "core/frontier/plan.py", "core/frontier/frontier.py"
-LANE, BOOK, DISCOVERY = "core/frontier/lane.py", "core/robots/book.py", "core/frontier/discovery.py"
+LANE, BOOK = "core/frontier/lane.py", "core/robots/book.py"
 INTAKE, BACKLOG, LANES = "core/frontier/intake.py", "core/frontier/backlog.py", "core/frontier/lanes.py"
+PATIENCE = "core/frontier/patience.py"
 CRAWL, OUTCOME, BLOCKS = "crawl.py", "core/outcome.py", "core/retry_after.py"
 
 MUTANTS = (
@@ -46,7 +47,7 @@ MUTANTS = (
     Mutant("a resumed run keeps no distance", LANES, "            lane.pace.resume_silently(since)", "            pass", ("P1",)),
     Mutant("max_rate is forgotten", "core/pacing/bounds.py", "(0.0 if max_rate is None else 1.0 / max_rate, Source.MAX_RATE)", "(0.0, Source.MAX_RATE)", ("P1",)),
     Mutant("spaced from the permit, not from the send", PACE, "        if now > self.last_start:\n            self.last_start = now\n            self._respace()", "        pass", ("P1", "P1b")),
-    Mutant("one request more per domain", PACE, "len(flying) >= self.parallel", "len(flying) > self.parallel", ("P2",)),
+    Mutant("one request more per domain", PACE, "len(flying) >= self.parallel", "len(flying) > self.parallel", ("P2", "P2b")),
     Mutant("one request more in all", CRAWL, "len(self._tasks) < self._in_flight_max", "len(self._tasks) <= self._in_flight_max", ("P2c",)),
     Mutant("addresses have no cap", PACE, "            if isinstance(got, float):\n                return got", "            if isinstance(got, float):\n                got = None", ("P2b", "P1b")),
     Mutant("Retry-After is not kept", PACE, "self.blocked_until = max(self.blocked_until, now + wait_s)", "pass", ("P3",)),
@@ -54,7 +55,7 @@ MUTANTS = (
     Mutant("a date judged by our own clock", BLOCKS, "answered_at = (http_date(date) if date else None) or utc", "answered_at = utc", ("P3",)),
     Mutant("a late success lifts the block", PACE, "        block = self.block\n        if block is not None:\n            block.probe_successes += 1", "        self.blocked_until = now\n        block = self.block\n        if block is not None:\n            block.probe_successes += 1", ("P3",)),
     Mutant("a shorter Retry-After replaces a longer one", PACE, "self.blocked_until = max(self.blocked_until, now + wait_s)", "self.blocked_until = now + wait_s", ("P3",)),
-    Mutant("a long block is not restored", "core/pacing/learned.py", "pace.blocked_until = max(pace.blocked_until, now + left_s)", "pass", ("P3",)),
+    Mutant("a long block is not restored", "core/pacing/registry.py", "pace.blocked_until = max(pace.blocked_until, self._blocked.pop(domain, NEVER))", "pass", ("P3",)),
     Mutant("robots 5xx allows everything", "core/robots/policy.py", "    if 400 <= status < 500 and status != 429:", "    if 400 <= status < 600 and status != 429:", ("P5",)),
     Mutant("robots 429 allows everything", "core/robots/policy.py", "    if 400 <= status < 500 and status != 429:", "    if 400 <= status < 500:", ("P5",)),
     Mutant("a robots.txt that cannot be had allows", "core/robots/policy.py", "return Access.UNREACHABLE  # 2.3.1.4: network errors", "return Access.UNAVAILABLE  # 2.3.1.4: network errors", ("P5",)),
@@ -79,7 +80,7 @@ MUTANTS = (
     Mutant("nothing ready is taken for the end", FRONTIER, "if self.under_way or self.recalls", "if self.recalls", ("V6", "L1")),
     Mutant("nobody is told that an answer came", CRAWL, "        ready = self._tasks.pop(task)\n        self._settled.set()", "        ready = self._tasks.pop(task)", ("V5",)),
     Mutant("the robots.txt answered releases nobody", FRONTIER, "        lane.held = False\n        self._heed", "        self._heed", ("V5", "V6")),
-    Mutant("a fault of our own keeps the turn to ask", DISCOVERY, "            book.forget_ask(origin)  # says nothing", "            pass  # says nothing", ("V5", "V6")),
+    Mutant("a fault of our own keeps the turn to ask", PATIENCE, "            self.frontier.book.forget_ask(visit.task)\n", "", ("V5", "V6")),
     Mutant("a lost sitemap holds up its pages", FRONTIER, "        self.lane(visit.task, now, utc).walks[visit.task].failed(visit.first_url, failure)\n", "", ("V5", "V6")),
     Mutant("the wall clock spaces", "crawl.py", "now, utc, changes = self.clock.monotonic(), self.clock.utc(), Changes()", "now, utc, changes = self.clock.utc().timestamp(), self.clock.utc(), Changes()", ("P1", "V5", "V1", "P3")),
     Mutant("polling without a pause", CRAWL, "max(0.0, step.instant - now)", "0.0", ("V5",)),
@@ -99,6 +100,8 @@ MUTANTS = (
     Mutant("a short block does not outlive a restart", "core/pacing/learned.py", "if left_s > 0 else None", "if left_s > 60 else None", ("P3",)),
     Mutant("another crawl keeps no distance to the last one", "jobs/rows.py", "now - max(0.0, age_s)", "now - 1e9", ("P1",)),
     Mutant("two sites that name one sitemap share its end", "core/frontier/recall.py", "self.visit.kind, self.visit.task, self.visit.url", "self.visit.kind, self.visit.url, self.visit.url", ("V6", "V5", "L1")),
+    Mutant("what the table holds is in the budget", INTAKE, "        if is_stored:\n", "        frontier.spent += is_stored\n        if is_stored:\n", ("L1",)),
+    Mutant("an update is not in the budget", INTAKE, "            frontier.spent += recall.fetched is None", "            frontier.spent += 0", ("L1",)),
     Mutant("whoever waits for an address is never called", LANES, "                self.schedule(first, now)\n                return\n", "                return\n", ("V5", "V1", "V6")),
 )  # fmt: skip
 

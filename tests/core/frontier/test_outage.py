@@ -190,6 +190,12 @@ def test_a_network_that_never_comes_back_lets_the_job_end() -> None:
     assert max(story.ended_at.values()) >= 1_800.0
 
 
+def test_a_proxy_that_never_answers_lets_the_job_end_though_it_has_no_robots_txt() -> None:
+    story = crawl_through(lambda host, now: PROXY, ["a.test"], pages=2).run()
+    assert set(story.ends().values()) == {"robots_unreachable"}
+    assert max(story.ended_at.values()) >= 1_800.0
+
+
 def test_a_stop_during_an_outage_hands_everything_back_at_once() -> None:
     story = crawl_through(lambda host, now: TIMEOUT if now >= 5.0 else None).run(until=30.0)
     assert story.plan.patience.outage.is_down

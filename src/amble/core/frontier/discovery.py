@@ -19,8 +19,6 @@ from amble.core.sitemap.read import read_sitemap
 from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import Refusal, domain_of, origin_of
 
-FAULT_WAIT_S = 5.0  # after a fault of our own, before a robots.txt is asked for again
-
 
 class Discovery:
     """What one crawl finds out about its sites. Both kinds of visit wait for the pace of the host they lie at."""
@@ -58,11 +56,6 @@ class Discovery:
     ) -> None:  # fmt: skip
         """Take in the answer for a robots.txt, or for what it was redirected to. `policy` is what a long one says."""
         frontier, book, origin = self.frontier, self.frontier.book, visit.task
-        if fetched.proxy_fault or fetched.local_fault:
-            book.forget_ask(origin)  # says nothing about the site, and so counts for nothing
-            frontier.lane(origin, now, utc).rest_until = now + FAULT_WAIT_S
-            frontier.release(origin, now, utc)
-            return
         if fetched.failure is Failure.ADDRESS_FORBIDDEN and not visit.trail:
             # Not even its robots.txt may be asked for, and that will not change [D4].
             book.forget_ask(origin)

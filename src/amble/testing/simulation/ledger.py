@@ -96,6 +96,10 @@ class Ledger:
         most, here = visiting.max_crawl_pages, visiting.max_pages_per_domain
         if most is not None and self.spent() > most:
             self.fail("L1", f"{self.spent()} URLs accepted or asked for, {most} wanted")
+        # What is to be updated is in the budget before it is asked for, and then perhaps never is.
+        left_out = not visiting.update_stale and "max_crawl_pages" in changes.left_out
+        if most is not None and left_out and self.spent() < most:
+            self.fail("L1", f"{self.spent()} URLs accepted, and others left out, though {most} are wanted")
         if here is not None and changes.accepted and max(self.by_domain().values()) > here:
             self.fail("L1", f"more than {here} URLs of one domain accepted")
 
