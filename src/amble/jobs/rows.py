@@ -164,7 +164,8 @@ def leads_of(links: Iterable[LinkRow], directives: str | None) -> Leads:
 def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, utc: datetime) -> RequestRow:
     """The receipt of a request: what gap was required, by which rule, and what gap there was."""
     visit, permit = ready
-    gap_s = permit.sent_at - permit.previous_at
+    # Whoever overtook the request before it, while that was connecting, came at the same time at the earliest.
+    gap_s = max(0.0, permit.sent_at - permit.previous_at)
     return RequestRow(
         job_id,
         session,
