@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
+from functools import partial
 
 from amble.clock import Clock
 from amble.core.frontier.changes import Changes, Finished, Ready
@@ -44,11 +44,14 @@ class Crawl:
     async def run(self) -> None:
         """Until everything is finished, or stopped and drained. What a visit raises, which is our own fault, is raised
         here; whoever cancels this gets everything handed back."""
+        loop = asyncio.get_running_loop()
         try:
             while (wait_s := self._dispatch()) is not None:
                 self._settled.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._settled.wait(), None if wait_s == math.inf else wait_s)
+                alarm = None if wait_s == math.inf else loop.call_later(wait_s, self._settled.set)
+                await self._settled.wait()
+                if alarm is not None:
+                    alarm.cancel()
                 if self._error is not None:
                     raise self._error
         except BaseException:
@@ -63,13 +66,15 @@ class Crawl:
     def _dispatch(self) -> float | None:
         """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
         pouring = self._take_in()
+        utc, changes = self.clock.utc(), Changes()
         while len(self._tasks) < self._in_flight_max:
             if self._holds:
                 return math.inf
-            now, utc, changes = self.clock.monotonic(), self.clock.utc(), Changes()
+            now = self.clock.monotonic()
             step = self.plan.next_ready(now, utc, changes)
             if changes.tells:
                 self._on_changes(changes, None, None, utc)
+                changes = Changes()
             self.on_wants()
             if isinstance(step, Finished):
                 return None
@@ -101,10 +106,7 @@ class Crawl:
     async def _visit(self, ready: Ready) -> None:
         visit, permit = ready
         lane = self.plan.frontier.lanes[self.plan.frontier.key_of(visit.url)]
-
-        def sent(instant: float) -> None:
-            lane.pace.sent(permit, instant)
-
+        sent = partial(lane.pace.sent, permit)
         visited = await self.visitor.visit(visit, permit.gap_s, sent)
         now, utc = self.clock.monotonic(), self.clock.utc()
         if visited is None:

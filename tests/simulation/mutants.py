@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant("the robots.txt answered releases nobody", FRONTIER, "        lane.held = False\n        self._heed", "        self._heed", ("V5", "V6")),
     Mutant("a fault of our own keeps the turn to ask", PATIENCE, "            self.frontier.book.forget_ask(visit.task)\n", "", ("V5", "V6")),
     Mutant("a lost sitemap holds up its pages", FRONTIER, "        self.lane(visit.task, now, utc).walks[visit.task].failed(visit.first_url, failure)\n", "", ("V5", "V6")),
-    Mutant("the wall clock spaces", "crawl.py", "now, utc, changes = self.clock.monotonic(), self.clock.utc(), Changes()", "now, utc, changes = self.clock.utc().timestamp(), self.clock.utc(), Changes()", ("P1", "V5", "V1", "P3")),
+    Mutant("the wall clock spaces", CRAWL, "            now = self.clock.monotonic()\n            step", "            now = self.clock.utc().timestamp()\n            step", ("P1", "V5", "V1", "P3")),
     Mutant("polling without a pause", CRAWL, "max(0.0, step.instant - now)", "0.0", ("V5",)),
     Mutant("a stored page is asked for again", INTAKE, "        if is_stored:\n            frontier.recall", "        if visit.task == '':\n            frontier.recall", ("R1",)),
     Mutant("a claimed task is not looked for in the table", INTAKE, "            elif visit.task in self.stored:", "            elif visit.task == '':", ("R1",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from amble.core.outcome import Failure
@@ -24,6 +25,7 @@ class Answer(NamedTuple):
 
 # Header names, lower case, that anything here looks at; a response without them needs no parsing at all.
 _QUOTA_NAMES = ("ratelimit", "ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
+_NAME_CHARS_MAX = 64  # no name that matters is longer, and none that is longer is remembered
 _CHALLENGES = (("cf-mitigated", "challenge"), ("x-amzn-waf-action", "challenge"), ("x-amzn-waf-action", "captcha"))
 
 
@@ -48,6 +50,8 @@ def read_answer(
     if headers is None:
         return Answer(status, failure, elapsed_s)
     named, retry_after = _interesting(headers)
+    if not named and not retry_after:
+        return Answer(status, failure, elapsed_s)  # nearly every answer
     asked_s = None
     if retry_after and status in HONOURED_ON:
         asked_s = retry_after_s(retry_after, date=named.get("date"), utc=utc)
@@ -60,19 +64,32 @@ def read_answer(
 
 
 def _interesting(headers: Headers) -> tuple[dict[str, str], list[str]]:
-    """The headers that matter here by lower-case name, and every `Retry-After` (there may be two)."""
+    """The headers that matter here by lower-case name, and every `Retry-After` (there may be two).
+
+    A `Date` alone does not: it is there to judge others by.
+    """
     pairs: Iterable[tuple[str, str]] = headers.items() if hasattr(headers, "items") else headers
     named: dict[str, str] = {}
     retry_after: list[str] = []
-    for name, value in pairs:
-        name = name.lower()
+    date = None
+    for written, value in pairs:
+        name = _matters(written) if len(written) <= _NAME_CHARS_MAX else None
+        if name is None:
+            continue
         if name == "retry-after":
             retry_after.append(value)
-        elif (
-            name == "date"
-            or "ratelimit" in name
-            or "rate-limit" in name
-            or name in ("cf-mitigated", "x-amzn-waf-action")
-        ):
+        elif name != "date":
             named.setdefault(name, value)
+        elif date is None:
+            date = value
+    if date is not None and (named or retry_after):
+        named["date"] = date
     return named, retry_after
+
+
+@lru_cache(maxsize=512)  # servers have few names for headers
+def _matters(name: str) -> str | None:
+    """The name in lower case, where anything here looks at it."""
+    name = name.lower()
+    known = name in ("retry-after", "date", "cf-mitigated", "x-amzn-waf-action")
+    return name if known or "ratelimit" in name or "rate-limit" in name else None

@@ -22,6 +22,7 @@ from amble.errors import StoreError
 from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.jobs import rows
 from amble.jobs.batches import Batches
+from amble.jobs.collecting import seldom
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
@@ -149,7 +150,8 @@ class Job:
         supply = asyncio.create_task(self._supply.run())
         supply.add_done_callback(self._supply_ended)
         try:
-            await self.crawl.run()
+            with seldom():
+                await self.crawl.run()
         finally:
             keeper.cancel()
             self._supply.close()

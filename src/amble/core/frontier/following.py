@@ -32,11 +32,12 @@ class Inflow(NamedTuple):
 
 
 def leads_to(
-    visit: Visit, leads: Leads, settings: VisitSettings, scope: Scope, seen: Container[str], *, follows: bool
-) -> Iterator[Found]:
+    visit: Visit, leads: Leads, settings: VisitSettings, scope: Scope, seen: Container[str], near: set[str],
+    *, follows: bool,
+) -> Iterator[Found]:  # fmt: skip
     """Everything that a page leads to, save what was seen before: of thirty links that is all but one or two.
 
-    `follows`: links of this page are followed at all.
+    `follows`: links of this page are followed at all. `near` holds some of those seen, and is told of others.
     """
     depth, found_on, parent = visit.depth + 1, domain_of(visit.url), visit.url
     if leads.canonical is not None and settings.follow_canonical:
@@ -60,11 +61,14 @@ def leads_to(
         )
     obeys = settings.respect_nofollow
     for link in leads.links:
-        if obeys and link.rel and link.nofollow:
+        url, _, rel = link
+        if obeys and rel and link.nofollow:
             yield Found(None, NOFOLLOW)
             continue
-        url = link.url
+        if url in near:
+            continue
         if url in seen:
+            near.add(url)
             continue
         out = scope.judge_link(url, depth)
         if out is not None:

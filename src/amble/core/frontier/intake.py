@@ -6,7 +6,7 @@ are followed as if it had just been read, or the server is asked whether it has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Protocol
@@ -15,7 +15,7 @@ from amble.core.frontier.changes import Changes, Final, Keeps, State
 from amble.core.frontier.discovery import Discovery
 from amble.core.frontier.following import Found, Inflow, leads_to, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
-from amble.core.frontier.recall import Recall, Stored, conditional, wants_update
+from amble.core.frontier.recall import Leads, Recall, Stored, conditional, wants_update
 from amble.core.frontier.redirects import REDIRECTS
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import FoundBy, Visit
@@ -24,6 +24,7 @@ from amble.core.scope import Scope
 from amble.core.sitemap.document import SitemapEntry
 from amble.core.urls import origin_of
 
+NEAR_MAX = 10_000  # URLs kept at hand as text: the links that every page of a site has
 NOT_WANTED = "the WHERE of the crawl does not hold"
 SLICE = 1_000  # URLs taken in at once: a sitemap of 50,000 must not freeze the event loop
 
@@ -61,8 +62,16 @@ class Intake:
         self.seen = seen
         self.stored = stored
         self.discovery = Discovery(settings, frontier)
+        self._near: set[str] = set()  # some of those seen: a look at them costs next to nothing
 
     # -- what is found
+
+    def found_on(self, visit: Visit, leads: Leads) -> Iterator[Found]:
+        """What a page leads to and was not seen before."""
+        if len(self._near) > NEAR_MAX:
+            self._near.clear()
+        follows = self.follows_links(visit)
+        return leads_to(visit, leads, self.settings, self.scope, self.seen, self._near, follows=follows)
 
     def take_all(self, batch: Sequence[Found], now: float, utc: datetime, changes: Changes) -> None:
         """Take in what was found together. What the judge does not want gets a row that says so, and is no task."""
@@ -76,9 +85,9 @@ class Intake:
                 else:
                     changes.refused.append(Final(found.visit, State.SKIPPED, Failure.OUT_OF_SCOPE, NOT_WANTED))
 
-    def _unwanted(self, batch: Sequence[Found]) -> set[str]:
+    def _unwanted(self, batch: Sequence[Found]) -> Container[str]:
         if self.judge is None:
-            return set()
+            return ()
         visits = [found.visit for found in batch if found.visit is not None and found.why_not is None]
         return {visit.task for visit, taken in zip(visits, self.judge(visits), strict=True) if not taken}
 
@@ -228,7 +237,7 @@ class Intake:
             target = page._replace(task=page.url, stored=False, etag=None, last_modified=None)
             found: Iterator[Found] = iter([Found(target, out.value if out else None)])
         else:
-            found = leads_to(page, leads, self.settings, self.scope, self.seen, follows=self.follows_links(page))
+            found = self.found_on(page, leads)
         self.pour_in(Inflow(found, final), now, utc, changes)
 
     def _reset_streak(self, visit: Visit) -> None:

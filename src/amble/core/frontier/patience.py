@@ -15,6 +15,7 @@ from amble.core.frontier.outage import Fault, Outage, Turn, fault_of
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
 from amble.core.pacing.events import NetworkBack, NetworkDown
+from amble.core.pacing.permit import Permit
 
 FAULT_WAIT_S = 5.0  # after a fault of our own, before its domain is asked again
 NOBODYS = Answer(failure=Failure.CANCELLED)  # no pace learns from this
@@ -36,11 +37,13 @@ class Patience:
             self.outage.sent(now)
         return step
 
-    def spares(self, ready: Ready, lane: Lane, fetched: Fetched, now: float, utc: datetime, changes: Changes) -> bool:
+    def spares(
+        self, visit: Visit, permit: Permit, lane: Lane, fetched: Fetched, now: float, utc: datetime, changes: Changes
+    ) -> bool:
         """Whether this failure is not the site's: then its visit is put back as it was, and no pace hears of it."""
         outage, fault = self.outage, fault_of(fetched)
         since = outage.since
-        turn = outage.observe(lane.domain, ready.visit, fault, now)
+        turn = outage.observe(lane.domain, visit, fault, now)
         if turn is Turn.DOWN:
             self._pardon(now, utc, changes)
             changes.events = (*changes.events, NetworkDown("network", outage.reason, fetched.detail))
@@ -48,8 +51,8 @@ class Patience:
             changes.events = (*changes.events, NetworkBack("network", now - since))
         if not outage.excuses(fault):
             return False
-        changes.events = (*changes.events, *lane.pace.settle(ready.permit, NOBODYS, now))
-        self._put_back(ready.visit, lane, fault is Fault.OWN, now, utc)
+        changes.events = (*changes.events, *lane.pace.settle(permit, NOBODYS, now))
+        self._put_back(visit, lane, fault is Fault.OWN, now, utc)
         self.frontier.look_again(lane, now)
         return True
 

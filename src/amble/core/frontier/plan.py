@@ -12,7 +12,7 @@ from datetime import datetime
 
 from amble.core.answer import Answer, read_answer
 from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Ready, State, WaitUntil
-from amble.core.frontier.following import Found, Inflow, leads_to, lists
+from amble.core.frontier.following import Found, Inflow, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
 from amble.core.frontier.intake import SLICE, Held, Intake, Seen
 from amble.core.frontier.lane import Lane, Over
@@ -94,16 +94,17 @@ class CrawlPlan(Intake):
 
         `reading` is what its body says; of a robots.txt or a sitemap it may be left out, and is then read here.
         """
-        ready = ready._replace(visit=self.patience.outage.forgive(ready.visit))
-        visit, permit = ready
+        visit, permit = self.patience.outage.forgive(ready.visit), ready.permit
         changes = Changes()
         frontier = self.frontier
         lane = frontier.lane(visit.url, now, utc)
         frontier.landed(visit, lane)
-        if self.patience.spares(ready, lane, fetched, now, utc, changes):
+        if self.patience.spares(visit, permit, lane, fetched, now, utc, changes):
             return changes
         answer = _answer(fetched, utc)
-        changes.events = (*changes.events, *lane.pace.settle(permit, answer, now))
+        events = lane.pace.settle(permit, answer, now)
+        if events:
+            changes.events = (*changes.events, *events)
         failure = fetched.failure or (failure_of_status(fetched.status) if fetched.status else None)
         if answer.challenge and failure in (None, Failure.HTTP_CLIENT_ERROR, Failure.HTTP_SERVER_ERROR):
             failure = Failure.BLOCKED_BY_BOT_PROTECTION
@@ -250,8 +251,7 @@ class CrawlPlan(Intake):
             final = self._final(visit, State.DONE, None, fetched.detail, fetched, page)
             lane.failed_streak = 0
             leads = Leads() if page is None else Leads.of(page)
-            found = leads_to(visit, leads, self.settings, self.scope, self.seen, follows=self.follows_links(visit))
-            self.pour_in(Inflow(found, final), now, utc, changes)
+            self.pour_in(Inflow(self.found_on(visit, leads), final), now, utc, changes)
         elif failure is Failure.ADDRESS_FORBIDDEN:
             # Says nothing about the domain: others could otherwise end it by linking to it.
             self._close(visit, State.SKIPPED, failure, fetched.detail, fetched, None, changes)
@@ -282,7 +282,7 @@ def _answer(fetched: Fetched, utc: datetime) -> Answer:
         return Answer(failure=Failure.CANCELLED)
     elapsed_s = fetched.ttfb_s if fetched.ttfb_s is not None else fetched.elapsed_s
     return read_answer(
-        status=fetched.status, headers=tuple(fetched.headers), failure=fetched.failure, elapsed_s=elapsed_s, utc=utc
+        status=fetched.status, headers=fetched.headers, failure=fetched.failure, elapsed_s=elapsed_s, utc=utc
     )
 
 
