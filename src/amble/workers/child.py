@@ -35,7 +35,7 @@ class Child(asyncio.Protocol):
     ) -> None:
         self.ready = False
         self.pid = -1
-        self._places = places
+        self.places = places
         self._timeout_s = timeout_s
         self._on_ready = on_ready
         self._on_gone = on_gone
@@ -52,7 +52,7 @@ class Child(asyncio.Protocol):
             self._process = _spawn(theirs.fileno())
         ours.setblocking(False)
         await self._loop.create_connection(lambda: self, sock=ours)
-        self._say((briefing,))
+        self._say((briefing, self.places))
         self._watch = self._loop.call_later(LOOK_EVERY_S, self._look)
 
     # -- visits
@@ -60,7 +60,7 @@ class Child(asyncio.Protocol):
     @property
     def room(self) -> int:
         """How many visits it may be given now."""
-        return self._places - len(self._in_hand) if self.ready else 0
+        return self.places - len(self._in_hand) if self.ready else 0
 
     async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
         self._number += 1

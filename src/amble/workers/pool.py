@@ -46,7 +46,7 @@ def threads_of(settings: FetcherSettings) -> int:
 
 
 class Workers:
-    """A visitor with processes of its own. As long as none of them is ready, visits are made in this one."""
+    """A visitor with processes of its own. Until the first of them is ready, visits are made in this one."""
 
     def __init__(
         self,
@@ -73,15 +73,14 @@ class Workers:
         self._local_visits = 0
         self._looked: tuple[float, float] | None = None  # when, and how much processor time had been used
         self._deaths = 0
+        self._changed = asyncio.Event()  # somebody may have room
         self._begun = False  # one of them was ready once
         self._given_up = False
         self._closed = False
 
     def _pickled(self, briefing: Briefing) -> bytes:
-        share = max(1, self._settings.max_total_connections // self._count)
-        settings = briefing.settings.model_copy(update={"max_total_connections": share})
         try:
-            return pickle.dumps(briefing._replace(settings=settings))
+            return pickle.dumps(briefing)
         except (pickle.PicklingError, TypeError, AttributeError):
             self._count = 1  # a resolver that cannot leave this process
             return b""
@@ -93,15 +92,18 @@ class Workers:
 
     async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
         if not self._children and self._count > 1 and self._is_large():
-            self._start_all()
-        child = self._home_of(domain_of(visit.url)) if self._ready else None
-        if child is None:
+            self.start()
+        if not self._begun or self._given_up:
             return await self._visit_here(visit, gap_s, on_sent)
+        domain = domain_of(visit.url)
+        while (child := self._home_of(domain)) is None:  # never here: what killed a worker would kill the crawl
+            self._changed.clear()
+            await self._changed.wait()
         visited = await child.visit(visit, gap_s, on_sent)
+        self._changed.set()
         if visited is None:
             return None
-        if self._deaths:
-            self._deaths = 0
+        self._deaths = 0
         if visit.kind is Kind.PAGE:
             return visited
         return visited._replace(reading=await self._local.read(visit, visited.result))
@@ -120,8 +122,8 @@ class Workers:
         home = self._homes.get(domain)
         if home is not None and home.room > 0:
             return home
-        freest = max(self._ready, key=lambda child: child.room)
-        if freest.room <= 0:
+        freest = max(self._ready, key=lambda child: child.room, default=None)
+        if freest is None or freest.room <= 0:
             return None
         if len(self._homes) >= HOMES_MAX:
             self._homes.clear()
@@ -146,13 +148,14 @@ class Workers:
         self._looked = now, used
         return busy >= self._sharing.busy_min
 
-    def _start_all(self) -> None:
-        for _ in range(self._count):
-            self._start()
+    def start(self) -> None:
+        """Begin now. Visits are made here until the first of them is ready."""
+        each, rest = divmod(self._settings.max_total_connections, self._count)
+        for n in range(self._count):
+            self._start(each + (n < rest))
 
-    def _start(self) -> None:
-        share = max(1, self._settings.max_total_connections // self._count)
-        child = Child(share, self._settings.http_timeout, self._begins, self._gone)
+    def _start(self, places: int) -> None:
+        child = Child(places, self._settings.http_timeout, self._begins, self._gone)
         self._children.append(child)
         task = asyncio.ensure_future(child.start(self._briefing))
         self._starting.add(task)
@@ -166,6 +169,7 @@ class Workers:
     def _begins(self, child: Child) -> None:
         self._begun = True
         self._ready.append(child)
+        self._changed.set()
 
     def _gone(self, child: Child) -> None:
         """A worker has died. What it had in hand is lost to it and goes back to the plan; another takes its place."""
@@ -188,7 +192,7 @@ class Workers:
                 )
             )
         else:
-            self._start()
+            self._start(child.places)
 
     async def close(self) -> None:
         """End every worker, with whatever it has in hand."""

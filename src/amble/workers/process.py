@@ -40,7 +40,7 @@ class Worker(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for item in self._frames.feed(data):
             if self._visitor is None:
-                self._begin(pickle.loads(item[0]))
+                self._begin(pickle.loads(item[0]), item[1])
             elif len(item) == 1:
                 if (given_up := self._tasks.get(item[0])) is not None:
                     given_up.cancel()
@@ -48,8 +48,9 @@ class Worker(asyncio.Protocol):
                 task = self._loop.create_task(self._visit(item))
                 self._tasks[item[0]] = task
 
-    def _begin(self, briefing: Briefing) -> None:
-        fetcher = Fetcher(briefing.settings, policy=briefing.policy, resolver=briefing.resolver)
+    def _begin(self, briefing: Briefing, places: int) -> None:
+        settings = briefing.settings.model_copy(update={"max_total_connections": places})
+        fetcher = Fetcher(settings, policy=briefing.policy, resolver=briefing.resolver)
         self._visitor = LocalVisitor(fetcher, briefing.wants)
         self._say((HELLO, os.getpid()))
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from amble.core.content_type import accepts
-from amble.core.frontier.plan import Reading
-from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
@@ -18,6 +16,10 @@ from amble.core.robots.lines import BODY_BYTES_MAX as ROBOTS_BYTES_MAX
 from amble.core.robots.policy import Terms, read_policy
 from amble.core.sitemap.read import read_sitemap
 from amble.fetcher import FetchRequest, FetchResult
+
+if TYPE_CHECKING:  # a worker that begins needs neither, and would take twice as long
+    from amble.core.frontier.plan import Reading
+    from amble.core.frontier.settings import VisitSettings
 
 # Bodies longer than this are read in a thread. Rules of a robots.txt take the longest by the byte.
 LONG_BODY_BYTES = {Kind.PAGE: 500_000, Kind.SITEMAP: 200_000, Kind.ROBOTS: 50_000}

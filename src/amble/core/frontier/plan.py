@@ -175,12 +175,9 @@ class CrawlPlan(Intake):
         frontier.landed(visit, lane)
         changes.events = lane.pace.settle(permit, Answer(failure=Failure.CANCELLED), now)
         run_at = retry_at(visit.attempt, now, lane.pace.not_before, frontier.registry.settings, self._random)
-        if visit.kind is Kind.ROBOTS:
-            frontier.book.forget_ask(visit.task)
-            frontier.release(visit.task, now, utc)
-        elif run_at is not None:
+        if run_at is not None and visit.kind is not Kind.ROBOTS:
             lane.push_later(visit.again(), run_at)
-        else:
+        else:  # a robots.txt counts as unreachable, and is asked for again as such
             frontier.end_visits([visit], Over(State.FAILED, Failure.CANCELLED, LOST), now, utc, changes)
         frontier.look_again(lane, now)
         return changes

@@ -1,0 +1,80 @@
+"""What goes between two processes comes out as it went in, in whatever pieces it arrives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amble.core.frontier.visit import Kind, Visit
+from amble.core.headers import Headers
+from amble.core.outcome import Failure
+from amble.core.page.page import read_page
+from amble.fetcher import DnsError, FetchResult, Phase
+from amble.workers.visitor import Visited
+from amble.workers.wire import Frames, Item, frame, pack_visit, pack_visited, unpack_visit, unpack_visited
+
+HEADERS = Headers(
+    [("Content-Type", "text/html; charset=utf-8"), ("Link", '</one>; rel="canonical"'), ("Set-Cookie", "a"),
+     ("Set-Cookie", "b"), ("X-Robots-Tag", "noarchive, unavailable_after: 25 Jun 2030 15:00:00 GMT")]
+)  # fmt: skip
+BODY = """<!doctype html><html lang=de><head><title>Grüße \U0001f600</title><meta name=description content=d>
+<meta http-equiv=refresh content="3; url=/two"><base href="http://a.test/x/"></head>
+<a href=one rel="nofollow ugc">eins</a><a href="mailto:x@y">m</a><a href="http://b.test/">b</a>""".encode()
+RESULT = FetchResult(
+    "http://a.test/", 200, HEADERS, BODY, started_at=3.25, elapsed_s=0.5, ttfb_s=0.25, http_version="2",
+    peer_ip="192.0.2.1", body_bytes=999, reused=True,
+)  # fmt: skip
+
+
+def there_and_back(visited: Visited) -> Visited:
+    [item] = Frames().feed(frame([pack_visited(visited)]))
+    return unpack_visited(*item)
+
+
+def test_a_page_comes_out_as_it_was_read_and_leaves_its_bytes_behind() -> None:
+    page = read_page(BODY, RESULT.url, headers=HEADERS)
+    assert all([page.canonical, page.refresh, page.links, page.links_dropped, page.robots.unavailable_after])
+    assert there_and_back(Visited(RESULT, page)) == Visited(RESULT._replace(body=None), page)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        RESULT,
+        RESULT._replace(body=b"\x00\xff" * 1_000),
+        FetchResult("http://a.test/", failure=Failure.NETWORK_DNS_FAILURE, detail="nö", phase=Phase.RESOLVE,
+                    dns_error=DnsError.TRY_AGAIN, proxy_fault=True),
+        FetchResult("http://a.test/", 503, failure=Failure.NETWORK_RESET, phase=Phase.BODY, local_fault=True,
+                    truncated=True),
+    ],
+)  # fmt: skip
+def test_what_was_not_read_keeps_its_bytes(result: FetchResult) -> None:
+    assert there_and_back(Visited(result, None)) == Visited(result, None)
+
+
+@given(text=st.text(st.characters(codec=None), max_size=50))
+def test_any_text_at_all_passes_a11(text: str) -> None:
+    """Half of a surrogate pair, too."""
+    page = read_page(b"<title>t</title>", "http://a.test/", headers=HEADERS)
+    page = type(page)(**{name: getattr(page, name) for name in page.__slots__} | {"text": text, "title": text})
+    assert there_and_back(Visited(RESULT, page)).reading == page
+
+
+def test_a_visit_takes_along_what_its_maker_needs() -> None:
+    visit = Visit("http://a.test/s.xml", Kind.SITEMAP, task="http://a.test", found_on="b.test", etag='"e"',
+                  last_modified="Mon")  # fmt: skip
+    [item] = Frames().feed(frame([pack_visit(7, visit, 0.5)]))
+    assert item[0] == 7
+    assert unpack_visit(item) == (visit, 0.5)
+
+
+@given(sizes=st.lists(st.integers(0, 300), max_size=6), piece=st.integers(1, 400))
+def test_frames_are_found_in_any_pieces(sizes: list[int], piece: int) -> None:
+    items = [(n, b"x" * size) for n, size in enumerate(sizes)]
+    sent = b"".join(frame([item, item]) for item in items)
+    frames = Frames()
+    found: list[Item] = []
+    for at in range(0, len(sent), piece):
+        found += frames.feed(sent[at : at + piece])
+    assert found == [item for item in items for _ in range(2)]
