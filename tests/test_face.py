@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ import duckdb
 import pytest
 
 import amble
+from amble.cli import main
+from amble.control import ask
 from amble.face.show import Widget, job_html
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, Pages, Robots, Site
@@ -387,3 +390,65 @@ def test_robots_are_kept_in_python_as_everywhere(farm: Farm) -> None:
     job = amble.crawl(root(farm), into=":memory:", **QUICK)
     assert job.counts["pages"] == 0
     assert [entry.path for entry in farm.log() if not entry.is_robots] == []
+
+
+# -- other processes, names and contacts
+
+
+def test_a_terminal_reaches_the_crawl_of_a_program(farm: Farm, capsys: pytest.CaptureFixture[str]) -> None:
+    with amble.crawl(root(farm), "site.duckdb", wait=False, **SLOW) as job:
+        until_pages(job, 2)
+        assert main(["pause", "site.duckdb"]) == 0
+        until(lambda: job.status is JobStatus.PAUSED)
+        assert main(["jobs", "site.duckdb"]) == 0
+        assert "paused" in capsys.readouterr().out
+        assert main(["resume", "site.duckdb"]) == 0
+        assert main(["stop", "site.duckdb"]) == 0
+        job.wait()
+    assert main(["pause", "site.duckdb"]) == 1
+    assert "nothing crawls into" in capsys.readouterr().err
+
+
+def test_two_jobs_of_a_program_share_one_desk(farm: Farm) -> None:
+    with amble.crawl(root(farm), "site.duckdb", table="a", wait=False, **SLOW) as first:
+        second = amble.crawl(root(farm), "site.duckdb", table="b", wait=False, **SLOW)
+        assert {each["job_id"] for each in ask("site.duckdb", "status")["jobs"]} == {first.job_id, second.job_id}
+        second.close()
+        assert [each["job_id"] for each in ask("site.duckdb", "status")["jobs"]] == [first.job_id]
+
+
+def test_sql_from_outside_is_declined_with_a_way_out(farm: Farm) -> None:
+    with (
+        amble.crawl(root(farm), "site.duckdb", wait=False, **SLOW),
+        pytest.raises(amble.AmbleError, match="ask there"),
+    ):
+        ask("site.duckdb", "sql", query="SELECT 1")
+
+
+def test_a_file_whose_name_would_hide_our_tables_is_refused_before_it_is_made(farm: Farm) -> None:
+    with pytest.raises(amble.AmbleError, match="another name"):
+        amble.crawl(root(farm), "Amble.duckdb", **QUICK)
+    assert main(["crawl", root(farm), "--into", "amble.duckdb"]) == 1
+    assert os.listdir() == []
+
+
+def test_a_job_is_taken_up_with_its_own_batches(farm: Farm) -> None:
+    with amble.crawl(root(farm), "site.duckdb", wait=False, batch_size=7, **SLOW) as job:
+        until_pages(job, 2)
+    with amble.resume("site.duckdb") as job:
+        assert job._running.job.store._writer.limits.batch_size == 7
+
+
+@pytest.mark.parametrize(
+    ("pages", "contact", "warned"), [(101, {}, 1), (101, {"contact": "me@you.example"}, 0), (90, {}, 0)]
+)
+def test_more_than_a_hundred_pages_without_a_contact_warn_once(
+    pages: int, contact: dict[str, Any], warned: int
+) -> None:
+    with Farm([Site(name="127.0.0.1", pages=Pages(pages, 500))]) as farm, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        amble.crawl(root(farm), ":memory:", **QUICK, **contact).close()
+        options = ", ".join(f"{name} = '{value}'" for name, value in {**QUICK, **contact}.items())
+        with amble.connect() as con:
+            con.execute(f"CRAWL (SELECT ?) INTO pages WITH ({options})", [root(farm)])
+    assert len([each for each in told if "whom to write to" in str(each.message)]) == 2 * warned

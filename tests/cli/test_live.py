@@ -141,6 +141,7 @@ def test_which_events_are_worth_a_line() -> None:
     events: list[tuple[Event, str | None]] = [
         (PaceChanged("a.test", 0.4, 0.5, 0, "faster"), None),
         (BlockOpened("a.test", 2.0, None, 1, "HTTP 429"), "HTTP 429: left alone for 2.0 s"),
+        (PaceChanged("a.test", 0.16, 0.17, 1, "limited"), None),
         (BlockClosed("a.test", 2.0, 0.5, "limit measured"), "answers again: limit measured, 2.00 requests/s"),
         (BlockClosed("a.test", 2.0, 0.0, "no delay"), "answers again: no delay"),
         (PaceChanged("a.test", 0.4, 0.5, 0, "probing"), "delay 0.50 s -> 0.40 s: probing"),

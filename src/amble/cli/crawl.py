@@ -23,6 +23,7 @@ from amble.jobs import runner
 from amble.jobs.runner import RunningJob
 from amble.settings import Settings
 from amble.settings_sources import resolve
+from amble.sql.targets import refuse_hidden
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import UNFINISHED
 from amble.store.writer import WriterLimits
@@ -32,6 +33,7 @@ def crawl(arguments: argparse.Namespace) -> Exit:
     settings = resolve(settings_of(arguments), said_by="the command line").settings
     seeds = seeds_of(arguments)
     into = arguments.into or default_file(seeds)
+    refuse_hidden(into)
     with DuckDBStore.open(into, sealed=True, limits=limits_of(settings)) as store:
         return run_job(
             store,

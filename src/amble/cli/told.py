@@ -13,6 +13,8 @@ from amble.core.pacing.events import (
     PaceChanged,
 )
 
+_REFUSED = "limited"  # why a strategy changes the delay when it is refused
+
 
 class Told:
     """Remembers who refused us, so that it can be told how they get faster again."""
@@ -36,7 +38,9 @@ class Told:
             return f"down, it seems: {event.reason} ({event.detail}); waiting, with a trial now and then"
         if isinstance(event, NetworkBack):
             return f"back after {event.down_s:.0f} s"
-        if isinstance(event, PaceChanged) and event.delay_s < event.was_s and event.domain in self._limited:
+        # A refusal may settle an estimate below a delay that was only a trial: no news beside "left alone for".
+        news = isinstance(event, PaceChanged) and event.delay_s < event.was_s and event.reason != _REFUSED
+        if isinstance(event, PaceChanged) and news and event.domain in self._limited:
             return f"delay {event.was_s:.2f} s -> {event.delay_s:.2f} s: {event.reason}"
         return None
 

@@ -16,12 +16,12 @@ from amble.cli.told import Told, is_trouble
 from amble.control.progress import look
 from amble.core.pacing.events import Event
 from amble.jobs import JobResult
+from amble.jobs.identity import anonymous
 from amble.jobs.runner import RunningJob
 
 EVERY_S = 0.5
 EVERY_PLAIN_S = 10.0
 LOOK_SHARE_MAX = 0.02  # of the engine's time: with very many domains it is looked at less often
-ANONYMOUS_PAGES_MAX = 100
 
 
 class Watch:
@@ -70,14 +70,9 @@ class Watch:
 
     def _warn(self, running: RunningJob) -> None:
         """Spec: a crawl of more than 100 pages without a contact warns once, clearly."""
-        if not self._warned and running.result.pages > ANONYMOUS_PAGES_MAX:
+        if not self._warned and (text := anonymous(running)) is not None:
             self._warned = True
-            if running.job.settings.fetching.is_anonymous:
-                text = (
-                    f"warning: more than {ANONYMOUS_PAGES_MAX} pages, and no site owner can tell whom to write to:"
-                    " set contact to a page or a mail address of yours"
-                )
-                self._screen.line(self._screen.paint(text, "yellow"))
+            self._screen.line(self._screen.paint(f"warning: {text}", "yellow"))
 
     def _stopper(self, running: RunningJob) -> Callable[[], None]:
         presses = 0

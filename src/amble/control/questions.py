@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from amble.core.pacing.snapshot import DomainSnapshot
+from amble.errors import StoreError
 from amble.report.audit import audit as check
 from amble.report.why import why as explain_pace
 from amble.store.duckdb_store import DuckDBStore
@@ -86,6 +87,11 @@ def why(
 
 def sql(store: DuckDBStore, query: str, timeout_s: float = QUERY_S) -> dict[str, Any]:
     """One SELECT; refused unless the store is sealed."""
+    if not store.database.sealed:
+        raise StoreError(
+            "a program has this file open for SQL of its own, and answers none from outside",
+            hint="ask there (job.sql, con.sql), or when it is done; `amble jobs`, `why` and `audit` answer now",
+        )
     _let_settle(store)
     found = store.read_only_query(query, min(timeout_s, QUERY_S))
     return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}

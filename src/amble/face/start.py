@@ -16,12 +16,13 @@ from amble.errors import AmbleError, BadUrl, StoreError
 from amble.face.job import CrawlJob, Hold
 from amble.face.show import bar_for, in_notebook
 from amble.jobs import runner
+from amble.jobs.identity import warn_if_anonymous
 from amble.jobs.runner import RunningJob
 from amble.settings_sources import resolve
 from amble.sql.connection import connect
 from amble.sql.crawling import limits_of
 from amble.sql.stores import open_store
-from amble.sql.targets import current_database
+from amble.sql.targets import current_database, refuse_hidden
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import UNFINISHED
 from amble.store.writer import WriterLimits
@@ -73,6 +74,7 @@ def _begin_crawl(seeds: str | Iterable[str], into: Path | None, table: str, name
         raise BadUrl("there is nothing to crawl", hint="give a URL, or a list of them")
     settings = resolve(named).settings
     path = f"{domain_of(urls[0]).replace(':', '_')}.duckdb" if into is None else into
+    refuse_hidden(path)
     return _begin(path, lambda store: runner.start(store, texts, settings, table), limits_of(settings))
 
 
@@ -117,6 +119,7 @@ def _keep(
             begun.set_result(running)
             with suppress(BaseException):  # whoever waits for the job is told
                 running.wait()
+            warn_if_anonymous(running)
     except BaseException as error:
         if not begun.done():
             begun.set_exception(error)

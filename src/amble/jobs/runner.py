@@ -241,8 +241,13 @@ def start(
 
 def take_up(store: DuckDBStore, job_id: int, **ways: Any) -> RunningJob:
     """An earlier job that did not finish. One that runs already is handed back as it is."""
-    found, at = running(store).get(job_id), engine()
-    return found or at.run(Job.take_up(store, job_id, shared=at.shared, **ways))
+    under_way, at = running(store), engine()
+    if job_id in under_way:
+        return under_way[job_id]
+    job = Job.take_up(store, job_id, shared=at.shared, **ways)
+    if not under_way:  # otherwise it is as the first of them said
+        store.store_in_batches(job.settings.visiting.batch_size)
+    return at.run(job)
 
 
 def running(where: DuckDBStore | str | os.PathLike[str]) -> dict[int, RunningJob]:

@@ -10,6 +10,7 @@ from duckdb import DuckDBPyConnection
 
 from amble.errors import StatementError, StoreError
 from amble.jobs import JobResult
+from amble.jobs.identity import warn_if_anonymous
 from amble.jobs.runner import RunningJob, running, start, take_up
 from amble.report.plan import HEADS, explain
 from amble.settings import SYNONYMS, Settings
@@ -140,7 +141,9 @@ def wait(place: Place, job: RunningJob) -> JobResult:
     bar = place.bar()
     place.watch(job)
     try:
-        return _until_done(job, bar)
+        result = _until_done(job, bar)
+        warn_if_anonymous(job)
+        return result
     except KeyboardInterrupt:
         job.stop()
         try:

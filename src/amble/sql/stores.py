@@ -14,6 +14,8 @@ from pathlib import Path
 
 from duckdb import DuckDBPyConnection
 
+from amble.control import Desk
+from amble.errors import StoreError
 from amble.sql.session import Session
 from amble.store.database import Database
 from amble.store.duckdb_store import DuckDBStore
@@ -26,6 +28,7 @@ Key = tuple[object, str]
 class _Shared:
     base: DuckDBPyConnection  # closing a connection closes its cursors, so this is nobody's cursor but the store's
     store: DuckDBStore
+    desk: Desk | None  # where other processes ask how it goes, and say `amble pause FILE`
     users: int = 0
 
 
@@ -51,6 +54,8 @@ def open_store(
             shared.users -= 1
             if shared.users == 0:
                 del _shared[key]
+                if shared.desk is not None:
+                    shared.desk.close()
                 shared.store.close()
                 shared.base.close()
 
@@ -66,10 +71,18 @@ def store_in_use(connection: DuckDBPyConnection, name: str, session: Session) ->
 def _open(name: str, session: Session, limits: WriterLimits | None) -> _Shared:
     base = session.base()
     try:
-        return _Shared(base, DuckDBStore(Database.over(base, name), limits=limits))
+        store = DuckDBStore(Database.over(base, name), limits=limits)
     except BaseException:
         base.close()
         raise
+    return _Shared(base, store, _desk(store))
+
+
+def _desk(store: DuckDBStore) -> Desk | None:
+    try:
+        return Desk(store)
+    except StoreError:  # no place to listen: a crawl is worth more than being asked about it
+        return None
 
 
 def _key(connection: DuckDBPyConnection, name: str, session: Session) -> Key:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
@@ -13,6 +15,16 @@ from amble.store import knowledge, tables
 from amble.store.database import Database, quote
 from amble.store.names import TableName
 from amble.store.seen import SeenSet
+
+
+def refuse_hidden(path: str | os.PathLike[str]) -> None:
+    """DuckDB names a database after its file, and `amble.jobs` in a database amble means a table of its schema main."""
+    if Path(path).stem.casefold() == "amble":
+        raise StoreError(
+            f"in a file named {Path(path).name} nobody could ask for amble.jobs or amble.requests: the name of the file"
+            " would hide the schema amble",
+            hint="give the file another name, such as crawl.duckdb",
+        )
 
 
 class Target(NamedTuple):

@@ -90,7 +90,7 @@ class Database:
         if row[0].casefold() == "amble":
             raise StoreError(
                 "a database named amble hides the schema amble in it",
-                hint="open the file through amble, or attach it under another name",
+                hint="give the file another name, or attach it under one: ATTACH 'amble.duckdb' AS crawl",
             )
         return cls(connection.cursor(), row[0], Path(row[1]) if row[1] else None, owned=False)
 

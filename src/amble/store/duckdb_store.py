@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime
 
 import duckdb
@@ -109,6 +110,10 @@ class DuckDBStore:
         if sealed:
             database.seal()
         return store
+
+    def store_in_batches(self, batch_size: int) -> None:
+        """So many pages to a transaction from now on."""
+        self._writer.limits = replace(self._writer.limits, batch_size=batch_size)
 
     # -- jobs
 
