@@ -23,7 +23,7 @@ from amble.report.audit import audit
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import JobStatus
-from amble.testing.farm import Farm, Pages, Robots, Site, Sitemap
+from amble.testing.farm import Farm, FarmProcess, Pages, Robots, Site, Sitemap
 
 QUICK = {
     "pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "follow_links": True, "threads": 2,
@@ -84,7 +84,7 @@ async def until(happened: Callable[[], bool]) -> None:
         await asyncio.sleep(0.002)
 
 
-def check_rows(file: Path, farm: Farm) -> None:
+def check_rows(file: Path, farm: Farm | FarmProcess) -> None:
     """Every page has one row, every task has ended, and the receipts hold."""
     with DuckDBStore.open(file) as store:
         counts = store.counts(1)
