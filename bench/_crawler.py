@@ -18,18 +18,24 @@ from amble.core.addresses import AddressPolicy
 from amble.jobs import Job, JobResult
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
+from amble.workers.pool import Sharing
 from bench._loopback import Loopback
 from bench._stages import Stages
 
 
 def cpu_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return _cpu_s(resource.RUSAGE_SELF) + _cpu_s(resource.RUSAGE_CHILDREN)
+
+
+def _cpu_s(who: int) -> float:
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
 
 
 async def _run(store: DuckDBStore, seeds: list[str], settings: Settings) -> JobResult:
     policy = AddressPolicy.of(opened=["127.0.0.0/8"])
-    return await Job.start(store, seeds, settings, policy=policy, resolver=Loopback()).run()
+    at_once = Sharing(queued_min=0, busy_min=0.0)  # who is told to use workers is measured with them
+    return await Job.start(store, seeds, settings, policy=policy, resolver=Loopback(), sharing=at_once).run()
 
 
 def crawl(file: str, seeds: list[str], named: dict[str, Any]) -> dict[str, Any]:
@@ -46,6 +52,7 @@ def crawl(file: str, seeds: list[str], named: dict[str, Any]) -> dict[str, Any]:
         "status": str(result.status),
         "crawl_cpu_s": crawl_cpu_s,
         "crawl_wall_s": crawl_wall_s,
+        "workers_cpu_s": _cpu_s(resource.RUSAGE_CHILDREN),
         "rows": _rows_in(file),
     }
 
