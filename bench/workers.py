@@ -2,7 +2,7 @@
 
 By the clock the comparison needs two cores that nobody else uses: the farm and whatever else runs take their part of
 them, so what the farm used is told. The processor time of the crawl's own process and of its workers depends on that
-less: a crawl goes no faster than its own process lets it, nor than all of it fits on two cores. That is the last column.
+less: a crawl goes no faster than its own process lets it, nor than it fits on two cores. That is the last column.
 """
 
 from __future__ import annotations
