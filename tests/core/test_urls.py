@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amble.core import urls
 from amble.core.urls import URL_CHARS_MAX, Base, Refusal, domain_of, join, normalize, origin_of, parse
 from amble.errors import BadDomain, BadUrl
 
@@ -300,6 +301,19 @@ def test_a_base_names_its_parts() -> None:
 )
 def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
     assert origin_of(url) == origin
+
+
+def test_origins_are_remembered_by_what_stands_before_the_path_and_not_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(urls, "_known", {})
+    monkeypatch.setattr(urls, "_KNOWN_MAX", 2)
+    written = {f"http://U@{name}.Test:8{path}": f"{name}.test:8" for name in "abcdef" for path in ("/x/y", "/x?/", "")}
+    for _ in range(2):  # read, and then perhaps remembered
+        assert {url: domain_of(url) for url in written} == written
+        assert {url: origin_of(url) for url in written} == {url: f"http://{name}" for url, name in written.items()}
+    assert 0 < len(urls._known) <= 2
+    assert domain_of(f"http://{'a' * 50}.{'b' * 50}.test/") not in {known.domain for known in urls._known.values()}
 
 
 @pytest.mark.parametrize(

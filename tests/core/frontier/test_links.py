@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from amble.core.frontier import intake
 from amble.core.frontier.changes import Keeps
 from amble.core.frontier.visit import FoundBy, Kind
 from tests.core.frontier.story import (
@@ -64,6 +65,16 @@ def test_follow_links_and_discover(
     story = Story([seed], SITE | {A_SITEMAP: sitemap_answer}, **wanted).run()
     assert sorted(story.urls(Kind.PAGE)) == sorted(at(*visited))
     assert set(story.ends().values()) == {"done"}
+
+
+@pytest.mark.parametrize("near_max", [0, 3, intake.NEAR_MAX], ids=["none", "few", "as shipped"])
+def test_links_kept_at_hand_change_nothing_and_are_few(near_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every page has the links of every other; each is visited once, whichever of the two memories knows it."""
+    monkeypatch.setattr(intake, "NEAR_MAX", near_max)
+    paths = [f"/{number}" for number in range(12)]
+    story = Story([A], dict.fromkeys([A, *at(*paths)], page("/", *paths)), follow_links=True).run()
+    assert sorted(story.urls(Kind.PAGE)) == sorted([A, *at(*paths)])
+    assert len(story.plan._near) <= near_max + len(paths) + 1
 
 
 def test_two_seeds_of_one_domain_have_a_search_each() -> None:
