@@ -141,9 +141,9 @@ class TargetTable:
 
     def note(self, pages: Iterable[tuple[str, datetime | None]]) -> None:
         """These URLs are stored now, with these times."""
+        times = dict(pages)
         with self._lock:
-            for url, time in pages:
-                self.known.put_many((url,), (microseconds(time),))
+            self.known.put_many(times, map(microseconds, times.values()))
 
 
 def create(connection: DuckDBPyConnection, name: TableName) -> bool:
