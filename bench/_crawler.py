@@ -18,7 +18,7 @@ from amble.core.addresses import AddressPolicy
 from amble.jobs import Job, JobResult
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
-from amble.workers.pool import Sharing
+from amble.workers.demand import Sharing
 from bench._loopback import Loopback
 from bench._stages import Stages
 

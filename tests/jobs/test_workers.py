@@ -24,6 +24,7 @@ from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, FarmProcess, Pages, Robots, Site, Sitemap
+from amble.workers import child
 
 QUICK = {
     "pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "follow_links": True, "threads": 2,
@@ -151,6 +152,25 @@ def test_nothing_is_lost_when_workers_are_killed_at_random_moments_f1_g1(tmp_pat
     assert result.status is JobStatus.COMPLETED
     assert [site.missing for site in report.hosts] == [()] * 4
     assert report["slow.test"].under_crawl_delay == 0
+    check_rows(tmp_path / "x.duckdb", farm)
+
+
+def test_a_worker_that_hangs_is_ended_and_nothing_is_lost_g2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped, it would send what it holds when it wakes, long after its permits: it never wakes."""
+    monkeypatch.setattr(child, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(child, "LOOK_EVERY_S", 0.1)
+    stopped: list[int] = []
+
+    async def stop_one(job: Job) -> None:
+        await until(lambda: job.result.pages >= 10)
+        stopped.append((await workers_of(job, 2))[0])
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    with Farm(sites()) as farm:
+        result = crawl(farm, tmp_path / "x.duckdb", stop_one, http_timeout=2)
+        assert farm.judge()["slow.test"].under_crawl_delay == 0
+    assert result.status is JobStatus.COMPLETED
+    assert gone(stopped[0])
     check_rows(tmp_path / "x.duckdb", farm)
 
 

@@ -29,7 +29,8 @@ from amble.jobs.supply import Supply
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, JobChange, JobRow, JobStatus
-from amble.workers.pool import Sharing, Workers
+from amble.workers.demand import Sharing
+from amble.workers.pool import Workers
 from amble.workers.visitor import LocalVisitor
 from amble.workers.wire import Briefing
 

@@ -12,13 +12,13 @@ import pickle
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.urls import domain_of
 from amble.errors import WorkersDied
 from amble.fetcher import Fetcher, FetcherSettings
 from amble.workers.child import Child
+from amble.workers.demand import Demand, Sharing
 from amble.workers.visitor import LocalVisitor, OnSent, Visited
 from amble.workers.wire import Briefing
 
@@ -26,14 +26,6 @@ THREADS_MAX = 32
 DEATHS_MAX = 5  # in a row, without an answer in between
 STARTS_MAX = 2  # that fail before any has succeeded
 HOMES_MAX = 50_000  # domains of which it is remembered who fetches them
-
-
-class Sharing(NamedTuple):
-    """When a crawl is large enough for more than one process."""
-
-    queued_min: int = 200  # pages that wait
-    busy_min: float = 0.5  # of a processor, for the thread that crawls; a pace that one can keep needs no other
-    every_s: float = 1.0
 
 
 def threads_of(settings: FetcherSettings) -> int:
@@ -62,7 +54,7 @@ class Workers:
         self._fetcher = fetcher
         self._queued = queued
         self._on_fail = on_fail
-        self._sharing = sharing
+        self._demand = Demand(sharing)
         self._settings = briefing.settings
         self._count = threads_of(briefing.settings)
         self._briefing = self._pickled(briefing)
@@ -71,7 +63,6 @@ class Workers:
         self._homes: dict[str, Child] = {}
         self._starting: set[asyncio.Task[None]] = set()
         self._local_visits = 0
-        self._looked: tuple[float, float] | None = None  # when, and how much processor time had been used
         self._deaths = 0
         self._changed = asyncio.Event()  # somebody may have room
         self._begun = False  # one of them was ready once
@@ -133,20 +124,7 @@ class Workers:
     # -- when to begin
 
     def _is_large(self) -> bool:
-        if self._given_up or self._queued() < self._sharing.queued_min:
-            return False
-        now, used = time.monotonic(), time.thread_time()
-        if not self._sharing.busy_min:
-            return True
-        if self._looked is None:
-            self._looked = now, used
-            return False
-        wall_s = now - self._looked[0]
-        if wall_s < self._sharing.every_s:
-            return False
-        busy = (used - self._looked[1]) / wall_s
-        self._looked = now, used
-        return busy >= self._sharing.busy_min
+        return not self._given_up and self._demand.is_large(self._queued(), time.monotonic(), time.thread_time())
 
     def start(self) -> None:
         """Begin now. Visits are made here until the first of them is ready."""
