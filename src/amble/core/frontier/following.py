@@ -60,12 +60,11 @@ def leads_to(
             out.value if out else None,
         )
     obeys = settings.respect_nofollow
-    for link in leads.links:
-        url, _, rel = link
-        if obeys and rel and link.nofollow:
+    # Most are at hand, and are left out before anything else is asked of them.
+    for link in [link for link in leads.links if link.url not in near or link.rel]:
+        url = link.url
+        if obeys and link.rel and link.nofollow:
             yield Found(None, NOFOLLOW)
-            continue
-        if url in near:
             continue
         if url in seen:
             near.add(url)
