@@ -6,7 +6,7 @@ import argparse
 
 from amble.cli.crawl import run_job
 from amble.cli.exits import Exit
-from amble.cli.shown import say
+from amble.cli.shown import command, say
 from amble.jobs import runner
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
@@ -27,7 +27,7 @@ def demo(arguments: argparse.Namespace) -> Exit:
         )
         report = farm.judge()
     broken = sum(site.inside_retry_after + site.under_crawl_delay + site.disallowed for site in report.hosts)
-    say(f"\nThe sites' own logs show {broken} broken rules. Try: amble audit {arguments.into}")
+    say(f"\nThe sites' own logs show {broken} broken rules. Try: {command()} audit {arguments.into}")
     if broken:
         return Exit.ERROR
     return ended if ended is Exit.INTERRUPTED else Exit.DONE  # that some pages fail is part of the demonstration

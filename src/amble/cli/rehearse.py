@@ -11,6 +11,7 @@ from amble.cli.exits import Exit
 from amble.cli.look import must_exist
 from amble.cli.shown import show, show_json
 from amble.core.pacing.learned import Learned
+from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
 from amble.settings_sources import resolve
 from amble.store.duckdb_store import DuckDBStore
@@ -43,7 +44,7 @@ def rehearse(arguments: argparse.Namespace) -> Exit:
 
 
 def _known(arguments: argparse.Namespace) -> tuple[ServerModel, Learned | None, int]:
-    domain = domain_of(arguments.domain)
+    domain = domain_of(seed_url(arguments.domain).url)  # as it is typed, or pasted
     file = arguments.file or f"{domain.replace(':', '_')}.duckdb"
     must_exist(file)
     with DuckDBStore.open(file) as store, store.database.reading() as connection:

@@ -12,6 +12,7 @@ from amble.cli.crawl import default_file, seeds_of
 from amble.cli.exits import Exit
 from amble.cli.look import find_out, must_exist
 from amble.cli.shown import say, show, show_json
+from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
 from amble.errors import StoreError
 from amble.report.export import export as write_pages
@@ -37,7 +38,7 @@ def plan(arguments: argparse.Namespace) -> Exit:
 
 
 def why(arguments: argparse.Namespace) -> Exit:
-    domain = domain_of(arguments.domain)
+    domain = domain_of(seed_url(arguments.domain).url)  # as it is typed, or pasted
     file = arguments.file or f"{domain.replace(':', '_')}.duckdb"
     if arguments.file is None and not Path(file).exists():
         raise StoreError(f"there is no file {file} here", hint=f"name the file: amble why {domain} FILE")

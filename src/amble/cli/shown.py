@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -41,6 +43,16 @@ def show(text: str, end: str = "\n") -> None:
 
 def show_json(value: Any) -> None:
     show(json.dumps(value, default=str, indent=2))
+
+
+def command() -> str:
+    """How this program is called here: `make crawl` sets it up in an environment that no shell knows of."""
+    beside = os.path.join(os.path.dirname(sys.executable), "amble")
+    found = shutil.which("amble")
+    if found is not None or not os.path.exists(beside):
+        return "amble"
+    near = os.path.relpath(beside)
+    return beside if near.startswith(os.pardir) else near
 
 
 def _cell(value: Any) -> str:

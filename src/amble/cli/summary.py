@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amble.cli.live import duration, size
-from amble.cli.shown import safe, table
+from amble.cli.shown import command, safe, table
 from amble.jobs import Job, JobResult
 from amble.store.seam import UNFINISHED
 
@@ -19,6 +19,8 @@ _BECAUSE = {
     "quota": "its RateLimit headers allow no more",
     "none": "its own response times",
 }
+
+_NOTHING_NEW = "all of it is in the table already; --update-stale asks the site what has changed"
 
 
 def result_of(job: Job, result: JobResult) -> dict[str, Any]:
@@ -38,10 +40,10 @@ def result_of(job: Job, result: JobResult) -> dict[str, Any]:
 
 
 def summary(job: Job, result: JobResult, into: str) -> str:
-    ends = ", ".join(f"{count} {kind}" for kind, count in result.ends.most_common())
+    ends = ", ".join(f"{count} {_end_told(kind, result)}" for kind, count in result.ends.most_common())
     left = ", ".join(f"{count} {reason}" for reason, count in result.left_out.most_common(4))
     name = target_name(job.row.target)
-    slow = slowest(job)
+    slow, domains = slowest(job), _domains(job)
     lines = [
         "",
         f"job {result.job_id} {result.status.value} in {result.seconds:.1f} s:"
@@ -49,16 +51,21 @@ def summary(job: Job, result: JobResult, into: str) -> str:
         f"URLs: {ends or 'none'}",
         *([f"links left out: {left}"] if left else []),
         *([f"slowest: {_slowest_told(slow)}"] if slow else []),
-        *([f"go on with it: amble resume {safe(into)}"] if result.status in UNFINISHED else []),
+        *([f"go on with it: {command()} resume {safe(into)}"] if result.status in UNFINISHED else []),
+        *([_NOTHING_NEW] if result.ends and not result.requests else []),
         "",
-        _domains(job),
-        "",
-        f"ask {safe(into)} (amble sql {safe(into)}, or any DuckDB):",
+        *([domains, ""] if domains else []),
+        f"ask {safe(into)} ({command()} sql {safe(into)}, or any DuckDB):",
         f"  SELECT url, title FROM {name} WHERE http_status = 200 LIMIT 10;",
         f"  SELECT error_type, count(*) FROM {name} GROUP BY ALL ORDER BY 2 DESC;",
         "  SELECT domain, count(*), round(avg(actual_gap_s), 2) AS gap_s FROM amble.requests GROUP BY ALL;",
     ]
     return "\n".join(lines)
+
+
+def _end_told(kind: str, result: JobResult) -> str:
+    """What became of URLs, in words: those of a job that was stopped wait in the file."""
+    return "left for later" if kind == "cancelled" and result.status in UNFINISHED else kind
 
 
 def target_name(target: str) -> str:
@@ -98,7 +105,7 @@ def _domains(job: Job) -> str:
         FROM amble.requests WHERE job_id = ? GROUP BY domain ORDER BY requests DESC, domain LIMIT {DOMAINS_SHOWN}
         """,
     )
-    return table(("domain", "requests", "refused", "failed", "delay_s", "set by"), rows)
+    return table(("domain", "requests", "refused", "failed", "delay_s", "set by"), rows) if rows else ""
 
 
 def _receipts(job: Job, query: str) -> list[tuple[Any, ...]]:

@@ -170,7 +170,7 @@ def explain(refused: duckdb.Error, path: Path) -> StoreError:
         who = f"process {holder['pid']} ({holder['program']})" if holder else "another process"
         return StoreLocked(
             f"{path} is in use by {who}",
-            hint="wait for it or stop it; a running crawl answers SQL itself, through its own page or connection",
+            hint="wait for it; a crawl ends by `amble stop FILE`, and answers `amble sql`, `jobs`, `why`, `audit` now",
         )
     if isinstance(refused, duckdb.ResourceInUseException):
         return StoreLocked(f"{path} is already open in this process", hint="use the connection that has it open")
