@@ -37,7 +37,10 @@ def sites() -> list[Site]:
 
 
 def orders_for(farm: FarmProcess, folder: Path, **settings: object) -> Orders:
-    given = {"pacing": "fixed", "fixed_delay": 0.02, "max_rate": "unlimited", **settings}
+    # One at a time: while one request connects the next may come closer to it, and the receipts are audited.
+    given = {
+        "pacing": "fixed", "fixed_delay": 0.02, "max_rate": "unlimited", "max_parallel_per_domain": 1, **settings
+    }  # fmt: skip
     names = tuple(site.name for site in farm.sites)
     return Orders(str(folder / "x.duckdb"), str(folder / "acked"), farm.port, names, given)
 
