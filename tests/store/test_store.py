@@ -74,6 +74,7 @@ def test_the_last_word_on_a_domain_holds(path: Path) -> None:
     with DuckDBStore.open(path, limits=QUICK) as store:
         store.submit(Batch(domains=[DomainRow("b.test", requests=7)]), urgent=True).result()
         assert sorted(store.load_domains()) == [learned, DomainRow("b.test", requests=7)]
+        assert sorted(row for part in store.domains_in_parts() for row in part) == sorted(store.load_domains())
 
 
 def test_replaced_rows_of_domains_are_dropped_in_time(path: Path) -> None:

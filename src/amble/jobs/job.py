@@ -177,10 +177,10 @@ class Job:
         """What earlier runs learned, and what is left of this job."""
         now, utc = self.clock.monotonic(), self.clock.utc()
         frontier = self.plan.frontier
-        domains = self.store.load_domains()
-        learned = (rows.learned_of(row) for row in domains)
-        frontier.registry.load((row for row in learned if row is not None), now, utc)
-        frontier.last_starts.update(rows.last_starts(domains, now, utc))
+        for domains in self.store.domains_in_parts():
+            learned = (rows.learned_of(row) for row in domains)
+            frontier.registry.load((row for row in learned if row is not None), now, utc)
+            frontier.last_starts.update(rows.last_starts(domains, now, utc))
         known = ((row, (utc - row.fetched_at).total_seconds()) for row in self.store.load_robots() if row.fetched_at)
         frontier.book.load(known, now)
         visiting = self.settings.visiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime
@@ -239,6 +239,10 @@ class DuckDBStore:
     def load_domains(self, keys: Iterable[str] | None = None) -> list[DomainRow]:
         with self.database.reading() as connection:
             return knowledge.load_domains(connection, keys)
+
+    def domains_in_parts(self) -> Iterator[list[DomainRow]]:
+        with self.database.reading() as connection:
+            yield from knowledge.domains_in_parts(connection)
 
     def load_robots(self, origins: Iterable[str] | None = None) -> list[RobotsRow]:
         with self.database.reading() as connection:

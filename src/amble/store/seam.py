@@ -6,7 +6,7 @@ stand behind it. Times are aware and in UTC; `_s` is seconds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -343,6 +343,9 @@ class Store(Protocol):
 
     # -- knowledge
     def load_domains(self, keys: Iterable[str] | None = None) -> list[DomainRow]: ...
+    def domains_in_parts(self) -> Iterator[list[DomainRow]]:
+        """All of them, some at a time: there may be millions."""
+
     def load_robots(self, origins: Iterable[str] | None = None) -> list[RobotsRow]: ...
     def load_sitemap_urls(self, sitemap: str) -> list[SitemapUrlRow]: ...
     def sitemaps_read(self, since: datetime) -> set[str]:
