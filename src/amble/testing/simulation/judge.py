@@ -120,7 +120,8 @@ class Judge:
 
     def _space(self, rule: str, exchange: Exchange, whose: str, gap_s: float) -> None:
         for earlier in reversed(self._log.get(whose, ())[-20:]):
-            sent_at = earlier.sent_at if earlier.sent_at <= exchange.began else earlier.began
+            # What is sent at the very instant at which this one begins was not sent before it.
+            sent_at = earlier.sent_at if earlier.sent_at < exchange.began else earlier.began
             if exchange.began < sent_at + gap_s - EPSILON_S:
                 at, took_s = exchange.began, exchange.began - sent_at
                 self.fail(rule, f"{exchange.url} at {at:.3f} only {took_s:.3f} s after {earlier.url}, not {gap_s:g} s")
