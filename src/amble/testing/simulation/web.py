@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 from amble.clock import Clock
 from amble.core.frontier.visit import Kind
 from amble.core.headers import Headers
-from amble.workers.visitor import LONG_BODY_BYTES
 from amble.fetcher import FetchRequest, FetchResult
 from amble.fetcher.resolver import DnsError
 from amble.fetcher.result import Phase
 from amble.testing.simulation.judge import Judge
 from amble.testing.simulation.retry_after import meant_s
 from amble.testing.simulation.site import TIMEOUT_S, UNSENT, Reply, Site
+from amble.workers.visitor import LONG_BODY_BYTES
 
 
 class SimulatedWeb:
