@@ -1,9 +1,10 @@
-"""The README's three ways to the same crawl, each run as it stands there, against a site on loopback."""
+"""What the documents show can be pasted: programs and commands run as they stand there, on a site on loopback."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +13,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from amble.cli.arguments import make_parser
 from amble.testing.farm import Farm, Pages, Site
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES_OF_DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^(?:\$ )?amble (.+)$", re.MULTILINE)
 SITE = "https://example.com/"
 PAGES = 7
 
@@ -46,13 +52,23 @@ def stored() -> list[str]:
         return [url for (url,) in connection.execute("SELECT url FROM pages WHERE http_status = 200").fetchall()]
 
 
-def test_on_the_command_line(site: str, tmp_path: Path) -> None:
-    command = tmp_path / "bin" / "amble"
+def here(text: str, site: str) -> str:
+    """The same for a site of this machine."""
+    host = site.removeprefix("http://").rstrip("/")
+    files = text.replace("example.com.duckdb", f"{host.replace(':', '_')}.duckdb")
+    return files.replace(SITE, site).replace("example.com", host)
+
+
+def in_shell(text: str, folder: Path) -> str:
+    command = folder / "bin" / "amble"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m amble "$@"\n')
     command.chmod(0o755)
-    words = f"PATH={command.parent}{os.pathsep}$PATH\n{block('sh').replace(SITE, site)}"
-    said = run(["sh", "-e"], words)
+    return run(["sh", "-e"], f"PATH={command.parent}{os.pathsep}$PATH\n{text}")
+
+
+def test_on_the_command_line(site: str, tmp_path: Path) -> None:
+    said = in_shell(here(block("sh"), site), tmp_path)
     assert len(stored()) == PAGES
     assert site in said
 
@@ -69,3 +85,40 @@ def test_in_python(site: str) -> None:
     said = run([sys.executable, "crawl_it.py"])
     assert len(stored()) == PAGES
     assert site in said
+
+
+def test_the_first_commands(site: str, tmp_path: Path) -> None:
+    (text,) = (text for _, text in BLOCK.findall(README) if text.startswith("pip install ."))
+    said = in_shell(here(text.split("\n", 1)[1], site), tmp_path)
+    assert "expected" in said  # plan
+    assert site in said  # sql
+    assert "cause" in said  # why
+
+
+PROGRAMS = [
+    pytest.param(text, id=f"{page.name}-{number}")
+    for page in PAGES_OF_DOCS
+    for number, (language, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), 1)
+    if language == "python" and text != block("python")
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_runs(program: str, site: str) -> None:
+    Path("program.py").write_text(here(program, site), encoding="utf-8")
+    run([sys.executable, "-W", "error", "program.py"])
+
+
+COMMANDS = sorted(
+    {
+        re.sub(r"\s{2,}#.*", "", words)
+        for page in PAGES_OF_DOCS
+        for _, text in BLOCK.findall(page.read_text(encoding="utf-8"))
+        for words in COMMAND.findall(text)
+    }
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_is_understood(words: str) -> None:
+    assert make_parser().parse_args(shlex.split(words)).verb == words.split()[0]
