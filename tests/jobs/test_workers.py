@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -248,6 +249,24 @@ def test_a_stop_reaches_what_workers_have_in_hand_and_they_end(tmp_path: Path) -
         result = crawl(farm, tmp_path / "x.duckdb", stop_soon)
     assert result.status is JobStatus.PAUSED
     assert [gone(pid) for pid in pids] == [True, True]
+
+
+@pytest.mark.parametrize("executable", ["/no/such/program", "/bin/false"])
+def test_where_no_process_can_be_started_the_crawl_goes_on_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executable: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+
+    async def start(job: Job) -> None:
+        assert job.workers is not None
+        job.workers.start()
+
+    with Farm([Site(name="a.test", pages=Pages(40)), Site(name="b.test", pages=Pages(40))]) as farm:
+        with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+            ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+            result = run(Job.start(store, farm.roots(), Settings.of(QUICK), **ways), start, workers=0)
+        assert result.status is JobStatus.COMPLETED
+        check_rows(tmp_path / "x.duckdb", farm)
 
 
 def gone(pid: int) -> bool:

@@ -49,7 +49,11 @@ class Child(asyncio.Protocol):
     async def start(self, briefing: bytes) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = _spawn(theirs.fileno())
+            try:
+                self._process = _spawn(theirs.fileno())
+            except BaseException:
+                ours.close()
+                raise
         ours.setblocking(False)
         await self._loop.create_connection(lambda: self, sock=ours)
         self._say((briefing, self.places))

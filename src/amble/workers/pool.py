@@ -11,7 +11,8 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.urls import domain_of
@@ -30,7 +31,8 @@ HOMES_MAX = 50_000  # domains of which it is remembered who fetches them
 
 def threads_of(settings: FetcherSettings) -> int:
     """How many workers there may be: as many as processors, and a connection for each."""
-    if sys.platform == "win32" or not sys.executable:  # no socket can be passed on; nobody to start
+    # No socket can be passed on there; or what would be started is not Python, but a program made of it.
+    if sys.platform == "win32" or not sys.executable or getattr(sys, "frozen", False):
         return 1
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = settings.threads if settings.threads is not None else min(processors, THREADS_MAX)
@@ -61,7 +63,7 @@ class Workers:
         self._children: list[Child] = []
         self._ready: list[Child] = []
         self._homes: dict[str, Child] = {}
-        self._starting: set[asyncio.Task[None]] = set()
+        self._under_way: set[asyncio.Future[None]] = set()
         self._local_visits = 0
         self._deaths = 0
         self._changed = asyncio.Event()  # somebody may have room
@@ -84,11 +86,11 @@ class Workers:
     async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
         if not self._children and self._count > 1 and self._is_large():
             self.start()
-        if not self._begun or self._given_up:
-            return await self._visit_here(visit, gap_s, on_sent)
         domain = domain_of(visit.url)
-        while (child := self._home_of(domain)) is None:  # never here: what killed a worker would kill the crawl
-            self._changed.clear()
+        while (child := self._home_of(domain)) is None:
+            if not self._begun or not self._children:
+                return await self._visit_here(visit, gap_s, on_sent)
+            self._changed.clear()  # another will soon be there: what killed a worker could kill the crawl
             await self._changed.wait()
         visited = await child.visit(visit, gap_s, on_sent)
         self._changed.set()
@@ -135,14 +137,20 @@ class Workers:
     def _start(self, places: int) -> None:
         child = Child(places, self._settings.http_timeout, self._begins, self._gone)
         self._children.append(child)
-        task = asyncio.ensure_future(child.start(self._briefing))
-        self._starting.add(task)
-        task.add_done_callback(self._started)
+        self._see_to(self._launch(child))
 
-    def _started(self, task: asyncio.Task[None]) -> None:
-        self._starting.discard(task)
-        if not task.cancelled() and task.exception() is not None:  # no memory, no descriptors: it goes on without
+    async def _launch(self, child: Child) -> None:
+        try:
+            await child.start(self._briefing)
+        except OSError:  # no memory, no descriptors: it goes on without
             self._given_up = True
+            self._children.remove(child)
+            self._changed.set()
+
+    def _see_to(self, step: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(step)
+        self._under_way.add(task)  # or nobody would hold it
+        task.add_done_callback(self._under_way.discard)
 
     def _begins(self, child: Child) -> None:
         self._begun = True
@@ -153,8 +161,8 @@ class Workers:
         """A worker has died. What it had in hand is lost to it and goes back to the plan; another takes its place."""
         self._children.remove(child)
         self._homes = {domain: home for domain, home in self._homes.items() if home is not child}
-        self._starting.add(reaped := asyncio.ensure_future(child.gone()))
-        reaped.add_done_callback(self._starting.discard)
+        self._see_to(child.gone())
+        self._changed.set()
         if child in self._ready:
             self._ready.remove(child)
         self._deaths += 1
@@ -175,7 +183,7 @@ class Workers:
     async def close(self) -> None:
         """End every worker, with whatever it has in hand."""
         self._closed = True
-        await asyncio.gather(*self._starting, return_exceptions=True)
+        await asyncio.gather(*self._under_way, return_exceptions=True)
         for child in self._children:
             child.close()
         await asyncio.gather(*(child.gone() for child in self._children))
