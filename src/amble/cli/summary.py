@@ -51,6 +51,7 @@ def summary(job: Job, result: JobResult, into: str) -> str:
         f"URLs: {ends or 'none'}",
         *([f"links left out: {left}"] if left else []),
         *([f"slowest: {_slowest_told(slow)}"] if slow else []),
+        *_long_delays(job),
         *([f"go on with it: {command()} resume {safe(into)}"] if result.status in UNFINISHED else []),
         *([_NOTHING_NEW] if result.ends and not result.requests else []),
         "",
@@ -92,6 +93,19 @@ def _slowest_told(slow: dict[str, Any]) -> str:
     gap = f", a request every {slow['gap_s']:.2f} s" if slow["gap_s"] else ""
     because = _BECAUSE.get(slow["rule"], slow["rule"])
     return f"{safe(slow['domain'])}, {slow['requests']} requests in {duration(slow['seconds'])}{gap}: {because}"
+
+
+def _long_delays(job: Job) -> list[str]:
+    """Sites that asked for more patience than `max_crawl_delay` expects: kept, and worth knowing."""
+    rows = _receipts(
+        job,
+        f"""
+        SELECT domain, max(required_gap_s) AS gap_s FROM amble.requests
+        WHERE job_id = ? AND rule = 'crawl_delay' AND required_gap_s > {job.settings.robots.max_crawl_delay}
+        GROUP BY domain ORDER BY gap_s DESC, domain LIMIT {DOMAINS_SHOWN}
+        """,
+    )
+    return [f"kept: {safe(name)} asks for {gap_s:g} s between requests, above max_crawl_delay" for name, gap_s in rows]
 
 
 def _domains(job: Job) -> str:

@@ -182,7 +182,8 @@ async def _domain(explored: Exploration, domain: str, stored: _Stored, latency_s
     expected = expect(pace, requests, latency_s or pace.latency_s or 0.0)
     return DomainPlan(
         domain, len(urls), held, stale, refused, to_fetch, expected.delay_s, expected.why, expected.concurrency,
-        expected.seconds, (expected.sure or not requests) and not unknown, _note(explored, unknown),
+        expected.seconds, (expected.sure or not requests) and not unknown,
+        _note(explored, unknown, pace.crawl_delay_s or 0.0),
     )  # fmt: skip
 
 
@@ -202,7 +203,11 @@ async def _judge(explored: Exploration, urls: Sequence[str]) -> tuple[int, int]:
     return refused, unknown
 
 
-def _note(explored: Exploration, unknown: int) -> str:
+def _note(explored: Exploration, unknown: int, crawl_delay_s: float) -> str:
     if unknown:
         return f"its robots.txt could not be read; {unknown} URLs wait for it"
-    return "there was not the time to read everything" if explored.late else ""
+    if explored.late:
+        return "there was not the time to read everything"
+    if crawl_delay_s > explored.settings.robots.max_crawl_delay:
+        return f"its robots.txt asks for {crawl_delay_s:g} s between requests, above max_crawl_delay; it will be kept"
+    return ""
