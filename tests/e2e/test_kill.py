@@ -5,7 +5,7 @@ nothing is stuck, and sites are not asked sooner because of a restart. `AMBLE_KI
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -79,7 +79,9 @@ def farm() -> Iterator[FarmProcess]:
 
 
 @pytest.mark.parametrize("crawl", range(-(-KILLS // KILLS_PER_CRAWL)))
-def test_a_crawl_survives_being_killed_again_and_again(farm: FarmProcess, tmp_path: Path, crawl: int) -> None:
+def test_a_crawl_survives_being_killed_again_and_again(
+    farm: FarmProcess, tmp_path: Path, crawl: int, record_property: Callable[[str, object], None]
+) -> None:
     kills = min(KILLS_PER_CRAWL, KILLS - crawl * KILLS_PER_CRAWL)
     campaign = Campaign(
         orders_for(farm, tmp_path, rules={f"strict.test:{farm.port}": {"pacing": "gauge"}}), Random(f"kills {crawl}")
@@ -94,6 +96,7 @@ def test_a_crawl_survives_being_killed_again_and_again(farm: FarmProcess, tmp_pa
     assert finals == sorted(finals), "what was done is done again"
     assert too_soon(at_host(log, "slow.test"), CRAWL_DELAY_S) == []
     assert campaign.deaths.total() >= kills // 2, f"it was hardly killed: {campaign.deaths}"
+    record_property("kills", campaign.deaths.total())  # seen in the report of `--junit-xml`
 
 
 @pytest.mark.parametrize("rule", ["Crawl-delay", "learned delay"])
