@@ -44,6 +44,7 @@ def block(language: str) -> str:
 def run(command: list[str], text: str = "") -> str:
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+    assert "leaked" not in done.stderr  # of a connection that nobody closed, as DuckDB complains of it
     return done.stdout
 
 
