@@ -58,7 +58,7 @@ def missing(report: Report) -> dict[str, tuple[str, ...]]:
 def test_fast_hosts_finish_beside_a_slow_one_as_they_do_alone(tmp_path: Path) -> None:
     size: dict[str, Any] = {"fast": 6, "pages": 15, "crawl_delay_s": 2.0}
     alone = crawl_sites(webs.isolation(slow_pages=0, **size), tmp_path / "alone.duckdb").report
-    beside = crawl_sites(webs.isolation(slow_pages=4, **size), tmp_path / "beside.duckdb").report
+    beside = crawl_sites(webs.isolation(slow_pages=3, **size), tmp_path / "beside.duckdb").report
     fast = [site.host for site in alone.hosts]
     assert missing(beside) == {}
     assert beside.violations == 0
@@ -69,7 +69,7 @@ def test_fast_hosts_finish_beside_a_slow_one_as_they_do_alone(tmp_path: Path) ->
 
 def test_an_aggressive_shop_is_crawled_without_annoying_it(tmp_path: Path) -> None:
     """Told to use 22 workers; the shop takes two at a time, and three a second."""
-    crawled = crawl_sites(webs.shop(40), tmp_path / "x.duckdb", max_parallel_per_domain=22)
+    crawled = crawl_sites(webs.shop(28), tmp_path / "x.duckdb", max_parallel_per_domain=22)
     assert missing(crawled.report) == {}
     assert crawled.report.violations == 0
     assert crawled.report.refusals <= 15
