@@ -12,6 +12,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from amble.core.frontier.visit import Kind, Visit
@@ -58,7 +59,7 @@ class Workers:
         self._on_fail = on_fail
         self._demand = Demand(sharing)
         self._settings = briefing.settings
-        self._count = threads_of(briefing.settings)
+        self.count = threads_of(briefing.settings)  # how many there may be; 1: this process alone
         self._briefing = self._pickled(briefing)
         self._children: list[Child] = []
         self._ready: list[Child] = []
@@ -72,11 +73,12 @@ class Workers:
         self._closed = False
 
     def _pickled(self, briefing: Briefing) -> bytes:
-        try:
-            return pickle.dumps(briefing)
-        except (pickle.PicklingError, TypeError, AttributeError):
-            self._count = 1  # a resolver that cannot leave this process
-            return b""
+        """What a worker is told. A resolver that cannot leave this process keeps all of the crawl here."""
+        if type(briefing.resolver).__module__ != "__main__":  # a script is not run again for the sake of its classes
+            with suppress(pickle.PicklingError, TypeError, AttributeError):
+                return pickle.dumps(briefing)
+        self.count = 1
+        return b""
 
     @property
     def pids(self) -> list[int]:
@@ -84,7 +86,7 @@ class Workers:
         return [child.pid for child in self._ready]
 
     async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
-        if not self._children and self._count > 1 and self._is_large():
+        if not self._children and self.count > 1 and self._is_large():
             self.start()
         domain = domain_of(visit.url)
         while (child := self._home_of(domain)) is None:
@@ -130,8 +132,8 @@ class Workers:
 
     def start(self) -> None:
         """Begin now. Visits are made here until the first of them is ready."""
-        each, rest = divmod(self._settings.max_total_connections, self._count)
-        for n in range(self._count):
+        each, rest = divmod(self._settings.max_total_connections, self.count)
+        for n in range(self.count):
             self._start(each + (n < rest))
 
     def _start(self, places: int) -> None:
