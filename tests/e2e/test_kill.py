@@ -79,6 +79,7 @@ def farm() -> Iterator[FarmProcess]:
         yield served
 
 
+@pytest.mark.timeout(600)  # a dozen processes, one after the other, on a machine that may be busy
 @pytest.mark.parametrize("crawl", range(-(-KILLS // KILLS_PER_CRAWL)))
 def test_a_crawl_survives_being_killed_again_and_again(farm: FarmProcess, tmp_path: Path, crawl: int) -> None:
     kills = min(KILLS_PER_CRAWL, KILLS - crawl * KILLS_PER_CRAWL)
