@@ -84,8 +84,9 @@ class Discovery:
             )
         self._walk(origin, now, utc)
         refused = book.given_up(origin)
-        if refused is not None:
-            # Now: the domain may be blocked for longer than the book gives up for, and would be asked for ever.
+        if refused is not None and frontier.stalled(frontier.lane(origin, now, utc), now) is None:
+            # Now: the domain may be blocked for longer than the book gives up for, and would be asked for ever. Where
+            # it is to be left alone for longer than a job waits, its URLs are handed back instead.
             self._end_all(origin, refused.failure, refused.reason, now, utc, changes)
         else:
             frontier.release(origin, now, utc)

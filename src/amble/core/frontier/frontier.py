@@ -59,7 +59,7 @@ class Frontier(Lanes):
         return not self.draining and any(lane.held and len(lane) for lane in self.lanes.values())
 
     def _try(self, lane: Lane, now: float, utc: datetime, changes: Changes) -> Ready | None:
-        over = lane.over or self._stalled(lane, now)
+        over = lane.over or self.stalled(lane, now)
         if over is not None:
             self.leave_queue(lane, now)
             if over.state is State.DEFERRED:  # those in the store stay there, to be resumed

@@ -177,7 +177,7 @@ class Lanes:
         wake_at = lane.wake_at()
         if wake_at is None:
             return None
-        if lane.over is not None or self._stalled(lane, now) is not None:
+        if lane.over is not None or self.stalled(lane, now) is not None:
             return now  # to end what is queued there
         return max(wake_at, lane.rest_until, lane.pace.not_before if not_before is None else not_before)
 
@@ -258,7 +258,7 @@ class Lanes:
         if lane.heed(origin, crawl_delay_s):
             self.registry.set_crawl_delay(lane.pace, lane.crawl_delay_s)
 
-    def _stalled(self, lane: Lane, now: float) -> Over | None:
+    def stalled(self, lane: Lane, now: float) -> Over | None:
         """Whether a domain is blocked, without a success in between, for longer than a job should wait."""
         blocked_until = lane.pace.blocked_until
         if blocked_until <= now:
