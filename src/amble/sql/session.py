@@ -55,7 +55,7 @@ class Session:
                 self.bar = _bar(connection)
             else:
                 connection.execute(f"RESET {BAR}")
-                self.bar = None
+                self.bar, self.bar_at_first = None, _bar(connection)  # DuckDB's default need not be what it began with
             return
         with self.lock:
             if isinstance(statement, SetSetting):
