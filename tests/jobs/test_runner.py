@@ -136,6 +136,16 @@ def test_stopped_it_can_be_taken_up_again(now: bool, farm: Farm, store: DuckDBSt
     assert [site.missing for site in farm.judge().hosts] == [()]
 
 
+def test_taken_up_while_it_still_stops_it_goes_on_to_its_end(farm: Farm, store: DuckDBStore) -> None:
+    first = begin(farm, store, SLOW)
+    Watched(farm).until(4)
+    first.stop()
+    again = runner.take_up(store, first.job_id, policy=farm.policy, resolver=farm.resolver)
+    assert again is not first
+    assert again.wait(30).status is JobStatus.COMPLETED
+    assert first.wait(30).status is JobStatus.PAUSED
+
+
 def test_a_job_stopped_before_it_began_ends_and_can_be_taken_up(farm: Farm, store: DuckDBStore) -> None:
     held, go = threading.Event(), threading.Event()
 

@@ -36,6 +36,7 @@ class RunningJob:
         self._future.set_running_or_notify_cancel()  # whoever gives up waiting does not cancel the job
         self._paused = False
         self._stopping = False
+        self.told_to_stop = False
 
     # -- looking
 
@@ -57,6 +58,10 @@ class RunningJob:
         self._engine.refuse_own_thread("wait for a job")
         self._engine.refuse_other_process()
         return self._future.result(timeout_s)
+
+    def await_end(self) -> None:
+        """However it ends."""
+        concurrent.futures.wait([self._future])
 
     def wait_or_stop(self, on_interrupt: Callable[[], None] = lambda: None) -> JobResult:
         """Wait; the first Ctrl-C lets what is under way end, the second stops at once. Then it is raised [F2]."""
@@ -93,6 +98,7 @@ class RunningJob:
 
     def stop(self, now: bool = False) -> None:
         """End the job, to be taken up later: what is under way may end first, or (`now`) is handed back as well."""
+        self.told_to_stop = True
         self._on_engine(self._stop_now if now else self._drain)
 
     # -- on the engine's thread
@@ -240,10 +246,13 @@ def start(
 
 
 def take_up(store: DuckDBStore, job_id: int, **ways: Any) -> RunningJob:
-    """An earlier job that did not finish. One that runs already is handed back as it is."""
+    """An earlier job that did not finish. One that runs already is handed back as it is; one that was told to stop
+    is taken up when it has."""
     under_way, at = running(store), engine()
     if job_id in under_way:
-        return under_way[job_id]
+        if not under_way[job_id].told_to_stop:
+            return under_way[job_id]
+        under_way.pop(job_id).await_end()
     job = Job.take_up(store, job_id, shared=at.shared, **ways)
     if not under_way:  # otherwise it is as the first of them said
         store.store_in_batches(job.settings.visiting.batch_size)
