@@ -13,7 +13,9 @@ from functools import partial
 
 from amble.clock import Clock
 from amble.core.frontier.changes import Changes, Finished, Ready
+from amble.core.frontier.lane import Lane
 from amble.core.frontier.plan import CrawlPlan
+from amble.core.pacing.permit import Permit
 from amble.fetcher import FetchResult
 from amble.workers import Fetch, LocalVisitor, Visitor, Wants
 
@@ -106,7 +108,7 @@ class Crawl:
     async def _visit(self, ready: Ready) -> None:
         visit, permit = ready
         lane = self.plan.frontier.lanes[self.plan.frontier.key_of(visit.url)]
-        sent = partial(lane.pace.sent, permit)
+        sent = partial(self._sent, lane, permit)
         visited = await self.visitor.visit(visit, permit.gap_s, sent)
         now, utc = self.clock.monotonic(), self.clock.utc()
         if visited is None:
@@ -117,6 +119,10 @@ class Crawl:
         if result.peer_ip is not None:
             self.plan.frontier.share(lane, result.peer_ip, now)
         self._on_changes(self.plan.settle(ready, result, reading, now, utc), ready, result, utc)
+
+    def _sent(self, lane: Lane, permit: Permit, instant: float) -> None:
+        if self.plan.frontier.left(lane, permit, instant):
+            self._settled.set()
 
     # -- from outside
 

@@ -47,6 +47,7 @@ MUTANTS = (
     Mutant("a resumed run keeps no distance", LANES, "            lane.pace.resume_silently(since)", "            pass", ("P1",)),
     Mutant("max_rate is forgotten", "core/pacing/bounds.py", "(0.0 if max_rate is None else 1.0 / max_rate, Source.MAX_RATE)", "(0.0, Source.MAX_RATE)", ("P1",)),
     Mutant("spaced from the permit, not from the send", PACE, "        if now > self.last_start:\n            self.last_start = now\n            self._respace()", "        pass", ("P1", "P1b")),
+    Mutant("two connect side by side", LANES, "        lane.pace.expect(permit)\n", "", ("P1", "P1b")),
     Mutant("one request more per domain", PACE, "len(flying) >= self.parallel", "len(flying) > self.parallel", ("P2", "P2b")),
     Mutant("one request more in all", CRAWL, "len(self._tasks) < self._in_flight_max", "len(self._tasks) <= self._in_flight_max", ("P2c",)),
     Mutant("addresses have no cap", PACE, "            if isinstance(got, float):\n                return got", "            if isinstance(got, float):\n                got = None", ("P2b", "P1b")),

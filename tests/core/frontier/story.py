@@ -177,6 +177,8 @@ class Story:
             step = self.plan.next_ready(self.now, self.utc, changes)
             if isinstance(step, Ready):
                 self.asked.append(Asked(self.now, step.visit.url, step.visit))
+                lane = self.frontier.lanes[self.frontier.key_of(step.visit.url)]
+                self.frontier.left(lane, step.permit, self.now)
                 heapq.heappush(self._flying, (self.now + self.took_s, next(self._order), step))
             self.take(changes)
             frontier = self.frontier

@@ -118,6 +118,13 @@ class PlanMachine(RuleBasedStateMachine):
             assert set(story.finals) == set(story.tasks), "finished with URLs that have no row"
 
     @precondition(lambda self: self.flying)
+    @rule()
+    def leave(self) -> None:
+        """The last one has made its connection; where nobody says so, its answer will."""
+        frontier, last = self.story.frontier, self.flying[-1]
+        frontier.left(frontier.lanes[frontier.key_of(last.visit.url)], last.permit, self.story.now)
+
+    @precondition(lambda self: self.flying)
     @rule(data=st.data(), trouble=st.booleans())
     def answer(self, data: st.DataObject, trouble: bool) -> None:
         ready = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1), label="which"))

@@ -101,7 +101,7 @@ class Frontier(Lanes):
         if isinstance(permit, float):
             return permit
         lane.take()
-        self._count(visit, lane, +1)
+        self.set_out(visit, permit, lane)
         return Ready(visit, permit)
 
     def _ask(self, ask: Ask, lane: Lane, now: float) -> Ready | float:
@@ -111,7 +111,7 @@ class Frontier(Lanes):
             self.book.forget_ask(ask.origin)  # asked for again when the domain is free
             return permit
         visit = Visit(ask.url, Kind.ROBOTS, task=ask.origin, etag=ask.etag, last_modified=ask.last_modified)
-        self._count(visit, lane, +1)
+        self.set_out(visit, permit, lane)
         return Ready(visit, permit)
 
     # -- robots.txt

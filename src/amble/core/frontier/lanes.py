@@ -21,6 +21,7 @@ from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
 from amble.core.pacing.pace import Pace
+from amble.core.pacing.permit import Permit
 from amble.core.pacing.registry import Registry
 from amble.core.robots.book import RobotsBook
 from amble.core.urls import domain_of
@@ -235,6 +236,22 @@ class Lanes:
             queue.popleft()  # it has nothing to do here any more
             first.waits_at = None
         self._queues.pop(address, None)
+
+    # -- requests under way
+
+    def set_out(self, visit: Visit, permit: Permit, lane: Lane) -> None:
+        lane.pace.expect(permit)
+        self._count(visit, lane, +1)
+
+    def left(self, lane: Lane, permit: Permit, now: float) -> bool:
+        """A request was written. Whether somebody has waited for that: they may be asked sooner than they thought."""
+        lane.pace.sent(permit, now)
+        if not permit.awaited and (permit.shared is None or not permit.shared.awaited):
+            return False
+        self.schedule(lane, now)
+        self.look_at_neighbours(lane.pace, now)
+        self.registry.settled(lane.pace)
+        return True
 
     def landed(self, visit: Visit, lane: Lane) -> None:
         self._count(visit, lane, -1)

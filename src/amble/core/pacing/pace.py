@@ -55,13 +55,15 @@ class Pace(PaceState):
             not_before = self.blocked_until
         if now < not_before:
             return not_before
+        if self.leaving is not None and self.gap_s > 0 and now < (lost_at := self._lost_at(self.leaving)):
+            self.leaving.awaited = True  # when it leaves is when the gap begins
+            return lost_at
         block = self.block
         while (flying := self.flying) is not None and (
             len(flying) >= self.parallel or (block and block.probes_out >= self._probes_max())
         ):
             oldest = flying[0]
-            lost_at = oldest.sent_at + self.bounds.settings.permit_timeout
-            if now < lost_at:
+            if now < (lost_at := self._lost_at(oldest)):
                 return lost_at
             self._lose(oldest)
         shared = None
@@ -95,14 +97,25 @@ class Pace(PaceState):
 
     def ready(self, now: float) -> bool:
         """Whether the domain itself holds nothing up; its address still may."""
-        if now < self.not_before:
+        if now < self.not_before or (self.leaving is not None and self.gap_s > 0):
             return False
         block, in_flight = self.block, self.in_flight
         return in_flight < self.parallel and not (in_flight and block and block.probes_out >= self._probes_max())
 
+    def expect(self, permit: Permit) -> None:
+        """Whoever has this permit will say when its request has left; until then a domain with a gap gives no other.
+
+        Two that connect side by side could leave together, however far apart they set out [P1].
+        """
+        self.leaving = permit
+        if permit.shared is not None and permit.holder is not None:
+            permit.holder.expect(permit.shared)
+
     def sent(self, permit: Permit, now: float) -> None:
         """The request left only now: what comes after it is spaced from here."""
         permit.sent_at = now
+        if self.leaving is permit:
+            self.leaving = None
         if permit.shared is not None and permit.holder is not None:
             permit.holder.sent(permit.shared, now)
         if permit.seq != self.seq:
@@ -336,6 +349,8 @@ class Pace(PaceState):
 
     def _land(self, permit: Permit) -> None:
         flying = self.flying or []
+        if self.leaving is permit:
+            self.leaving = None
         if len(flying) <= 1:
             self.flying = None
         else:
@@ -344,6 +359,9 @@ class Pace(PaceState):
             permit.holder.give_back(permit.shared)
         if permit.probe and self.block is not None and permit.epoch == self.epoch:
             self.block.probes_out -= 1
+
+    def _lost_at(self, permit: Permit) -> float:
+        return permit.sent_at + self.bounds.settings.permit_timeout
 
     def _lose(self, permit: Permit) -> None:
         permit.state = LOST

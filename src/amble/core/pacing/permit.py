@@ -28,6 +28,7 @@ class Holder(Protocol):
 
     domain: str
 
+    def expect(self, permit: Permit) -> None: ...
     def sent(self, permit: Permit, now: float) -> None: ...
     def cancel(self, permit: Permit) -> None: ...
     def give_back(self, permit: Permit) -> None: ...
@@ -37,6 +38,7 @@ class Permit:
     """Issued by a pace, settled exactly once. Evidence carries its date: the epoch and the gap it was issued under."""
 
     __slots__ = (
+        "awaited",
         "epoch",
         "gap_s",
         "holder",
@@ -72,6 +74,7 @@ class Permit:
         self.shared: Permit | None = None  # that of the address, where many domains share one
         self.holder: Holder | None = None  # the address that gave it, though the domain may move meanwhile
         self.state = PermitState.ISSUED
+        self.awaited = False  # somebody was refused because this one had not left yet
 
     def __repr__(self) -> str:
         probe = " probe" if self.probe else ""

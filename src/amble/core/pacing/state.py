@@ -36,6 +36,7 @@ class PaceState:
         "last_start",
         "latency_ring",
         "latency_s",
+        "leaving",
         "parallel",
         "quota_gap_s",
         "quota_until",
@@ -63,6 +64,7 @@ class PaceState:
         self.parallel = bounds.parallel
         self.seq = self.epoch = 0
         self.flying: list[Permit] | None = None  # issued and not settled, oldest first
+        self.leaving: Permit | None = None  # the last one issued, while its request is still on its way out
         self.block: Block | None = None
         self.trouble: Trouble | None = None
         self.latency_s: float | None = None

@@ -1,8 +1,8 @@
 """Politeness as the servers see it. Knows the sites and what they said, and nothing of how the crawler decides.
 
 Ids are those of the invariants in docs/simulation.md. A request *begins* when the crawler lets it go and is *sent* when
-its bytes leave; connecting lies between the two, and is nobody's to plan. So a request must begin no sooner than the
-gap after every earlier begin, and no sooner than the gap after everything sent before it.
+its bytes leave; connecting lies between the two. The gap that was known when a request began must lie between its
+leaving and that of every one before it; and between its beginning and that of those which never left.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ class Exchange:
     kind: Kind
     began: float
     address: str | None  # where the crawler knew its host to lie when it began
+    gap_s: float = 0.0  # to be kept after whatever went before to its host
     sent_at: float = math.nan
-
-    def sent(self, now: float) -> None:
-        self.sent_at = now
 
 
 @dataclass(slots=True)
@@ -88,7 +86,8 @@ class Judge:
         self._check_scope(exchange)
         if kind is Kind.PAGE and url in self.held:
             self.fail("R1", f"{url} asked for, though the table holds it")
-        self._check_spacing(exchange)
+        exchange.gap_s = self.gap_s(host)
+        self._check_spacing(exchange, exchange.began)
         self._check_block(exchange)
         self._check_verdict(exchange)
         self._under_way.append(exchange)
@@ -97,6 +96,10 @@ class Judge:
         if exchange.address is not None:
             self._log.setdefault(exchange.address, []).append(exchange)
         return exchange
+
+    def sent(self, exchange: Exchange, now: float) -> None:
+        self._check_spacing(exchange, now)
+        exchange.sent_at = now
 
     def end(self, exchange: Exchange) -> None:
         self._under_way.remove(exchange)
@@ -113,18 +116,19 @@ class Judge:
         if host not in self.roots and not below:
             self.fail("S1", f"{exchange.url} belongs to nobody's site")
 
-    def _check_spacing(self, exchange: Exchange) -> None:
-        self._space("P1", exchange, exchange.host, self.gap_s(exchange.host))
+    def _check_spacing(self, exchange: Exchange, now: float) -> None:
+        self._space("P1", exchange, exchange.host, exchange.gap_s, now)
         if exchange.address is not None:
-            self._space("P1b", exchange, exchange.address, self.settings.pacing.min_address_delay)
+            self._space("P1b", exchange, exchange.address, self.settings.pacing.min_address_delay, now)
 
-    def _space(self, rule: str, exchange: Exchange, whose: str, gap_s: float) -> None:
+    def _space(self, rule: str, exchange: Exchange, whose: str, gap_s: float, now: float) -> None:
         for earlier in reversed(self._log.get(whose, ())[-20:]):
-            # What is sent at the very instant at which this one begins was not sent before it.
-            sent_at = earlier.sent_at if earlier.sent_at < exchange.began else earlier.began
-            if exchange.began < sent_at + gap_s - EPSILON_S:
-                at, took_s = exchange.began, exchange.began - sent_at
-                self.fail(rule, f"{exchange.url} at {at:.3f} only {took_s:.3f} s after {earlier.url}, not {gap_s:g} s")
+            if earlier is exchange:
+                continue
+            sent_at = earlier.began if math.isnan(earlier.sent_at) else earlier.sent_at
+            if now < sent_at + gap_s - EPSILON_S:
+                took_s = now - sent_at
+                self.fail(rule, f"{exchange.url} at {now:.3f} only {took_s:.3f} s after {earlier.url}, not {gap_s:g} s")
                 return
 
     def gap_s(self, host: str) -> float:

@@ -14,7 +14,7 @@ from amble.core.headers import Headers
 from amble.fetcher import FetchRequest, FetchResult
 from amble.fetcher.resolver import DnsError
 from amble.fetcher.result import Phase
-from amble.testing.simulation.judge import Judge
+from amble.testing.simulation.judge import Exchange, Judge
 from amble.testing.simulation.retry_after import meant_s
 from amble.testing.simulation.site import TIMEOUT_S, UNSENT, Reply, Site
 from amble.workers.visitor import LONG_BODY_BYTES
@@ -44,7 +44,7 @@ class SimulatedWeb:
             if site is None:
                 self.judge.fail("S1", f"{request.url} lies nowhere")
                 return FetchResult(request.url, failure=UNSENT["dns"], phase=Phase.RESOLVE)
-            result = await self._exchange(request, site, parts.path or "/", exchange.sent)
+            result = await self._exchange(request, site, parts.path or "/", exchange)
             if result.peer_ip is not None:
                 self.judge.met(site.host, site.address)
             wait_s = meant_s(dict(result.headers))
@@ -59,9 +59,7 @@ class SimulatedWeb:
         finally:
             self.judge.end(exchange)
 
-    async def _exchange(
-        self, request: FetchRequest, site: Site, path: str, sent: Callable[[float], None]
-    ) -> FetchResult:
+    async def _exchange(self, request: FetchRequest, site: Site, path: str, exchange: Exchange) -> FetchResult:
         loop = asyncio.get_running_loop()
         fault = site.strike(loop.time())
         await asyncio.sleep(self._random.choice((0.0, 0.01, 0.05, 0.05, 0.4)))
@@ -71,7 +69,7 @@ class SimulatedWeb:
         assert self.clock is not None
         assert request.on_sent is not None
         request.on_sent(self.clock.monotonic())
-        sent(loop.time())
+        self.judge.sent(exchange, loop.time())
         reply = site.arrive(path, loop.time(), request.etag, fault)
         self.judge.told_quota(site.host, reply.reset_s)
         self._hits[f"fault {fault}" if fault else reply.note or "page"] += 1
