@@ -40,7 +40,7 @@ async def _run(store: DuckDBStore, seeds: list[str], settings: Settings) -> JobR
 
 def crawl(file: str, seeds: list[str], named: dict[str, Any]) -> dict[str, Any]:
     """Crawl into a file, close it, and say what it took from the first line to the last."""
-    began, before_s = time.monotonic(), cpu_s()
+    began, before_s, loop_s = time.monotonic(), cpu_s(), time.thread_time()
     settings = Settings.of(named)
     with DuckDBStore.open(file) as store, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(_run(store, seeds, settings))
@@ -52,6 +52,7 @@ def crawl(file: str, seeds: list[str], named: dict[str, Any]) -> dict[str, Any]:
         "status": str(result.status),
         "crawl_cpu_s": crawl_cpu_s,
         "crawl_wall_s": crawl_wall_s,
+        "loop_cpu_s": time.thread_time() - loop_s,
         "workers_cpu_s": _cpu_s(resource.RUSAGE_CHILDREN),
         "rows": _rows_in(file),
     }

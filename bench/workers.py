@@ -1,82 +1,104 @@
-"""One process against two workers, in the same run: `python -m bench workers`, or `-m bench.workers many --rounds 3`.
+"""One process against two workers, in turn: `python -m bench workers`, or `-m bench.workers small --rounds 5`.
 
-By the clock the comparison needs two cores that nobody else uses: the farm and whatever else runs take their part of
-them, so what the farm used is told. The processor time of the crawl's own process and of its workers depends on that
-less: a crawl goes no faster than its own process lets it, nor than it fits on two cores. That is the last column.
+By the clock this needs two cores that nobody else uses. What is crawled is cheap to serve, but is served on the same
+two cores: what that took is told, and the second ratio leaves it out (half of it is in the way when both cores are busy;
+with one process it has the other core). The bounds are what two free cores could give by processor time alone: the
+crawl's own process on one of them, or all of it over both, whichever is more. A crawl of one process writes beside its
+loop, so its own time lies between that of its loop and all of it; hence two bounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from functools import partial
+import tempfile
+from pathlib import Path
 from typing import NamedTuple
 
-from amble.testing.farm import FarmProcess
-from amble.testing.farm.webs import many_hosts
-from bench._scenarios import FAST, THROUGHPUT, Scenario, machine
-from bench.crawl_cost import Cost, crawl_once
+from bench._scenarios import FAST, machine, run_measured
+from bench._static import Static
 
-SCENARIOS = {
-    **THROUGHPUT,
-    "long": Scenario("long", "200 hosts x 100 pages of 20 KB", partial(many_hosts, pages=100), FAST),
+WEBS = {  # hosts, pages of 20 KB at each
+    "small": (200, 25),
+    "long": (200, 100),
+    "one": (1, 5_000),
+    "crowd": (10_000, 3),
 }
-HEAD = """| scenario | workers | pages/s | wall | CPU crawl + workers | farm | us a page | bound by two cores |
-|---|---|---|---|---|---|---|---|"""
+HEAD = """| web | workers | pages/s | wall | CPU: loop, rest of the process, workers | web | us a page |
+|---|---|---|---|---|---|---|"""
 
 
 class Round(NamedTuple):
-    """One crawl, and what the farm used meanwhile."""
+    """One crawl."""
 
-    cost: Cost
-    farm_cpu_s: float
+    pages: int
+    wall_s: float
+    loop_s: float  # processor time of the thread that decides,
+    own_s: float  # of its process with the store's writer,
+    workers_s: float  # of the processes beside it,
+    web_s: float  # and of who was crawled
 
     @property
-    def wall_s(self) -> float:
-        return float(self.cost.account["crawl_wall_s"])
-
-    @property
-    def pages(self) -> int:
-        return int(self.cost.account["pages"])
+    def all_s(self) -> float:
+        return self.own_s + self.workers_s
 
 
-def crawl_with(scenario: Scenario, farm: FarmProcess, threads: int) -> Round:
-    before_s = farm.cpu_s()
-    cost = crawl_once(scenario._replace(settings={**scenario.settings, "threads": threads}), farm)
-    if not cost.complete:
-        raise SystemExit(f"{scenario.name} with {threads}: {cost.account['pages']} pages, {cost.broken} rules broken")
-    return Round(cost, farm.cpu_s() - before_s)
-
-
-def line(scenario: Scenario, threads: int, best: Round) -> str:
-    account, pages = best.cost.account, best.pages
+def crawl(web: Static, threads: int) -> Round:
+    before_s = web.cpu_s()
+    settings = json.dumps({**FAST, "threads": threads})
+    with tempfile.TemporaryDirectory(prefix="amble-bench-") as folder:
+        command = [sys.executable, "-m", "bench._crawler", str(Path(folder) / "pages.duckdb"), "--settings", settings]
+        used = run_measured(command, given="\n".join(web.roots()))
+    web_s = web.cpu_s() - before_s
+    if used.status:
+        raise SystemExit(f"the crawl ended with {used.status}")
+    account = json.loads(used.output)
+    if not account["pages"] == account["rows"] == web.count:
+        raise SystemExit(f"{threads} workers brought {account['pages']} pages, {account['rows']} rows of {web.count}")
     workers_s = account["workers_cpu_s"]
-    own_s = account["crawl_cpu_s"] - workers_s
-    bound_s = max(own_s, (own_s + workers_s) / min(2, threads))
-    workers = threads if threads > 1 else "none"
+    return Round(
+        web.count, account["crawl_wall_s"], account["loop_cpu_s"], account["crawl_cpu_s"] - workers_s, workers_s, web_s
+    )
+
+
+def line(name: str, threads: int, one: Round) -> str:
+    hosts, pages = WEBS[name]
     return (
-        f"| {scenario.says} | {workers} | **{pages / best.wall_s:,.0f}** | {best.wall_s:.1f} s | "
-        f"{own_s:.1f} + {workers_s:.1f} s | {best.farm_cpu_s:.1f} s | {(own_s + workers_s) / pages * 1e6:,.0f} | "
-        f"{pages / bound_s:,.0f} pages/s |"
+        f"| {hosts:,} x {pages:,} | {threads if threads > 1 else 'none'} | **{one.pages / one.wall_s:,.0f}** | "
+        f"{one.wall_s:.1f} s | {one.loop_s:.1f}, {one.own_s - one.loop_s:.1f}, {one.workers_s:.1f} s | "
+        f"{one.web_s:.1f} s | {one.all_s / one.pages * 1e6:,.0f} |"
+    )
+
+
+def ratios(rounds: dict[int, list[Round]]) -> str:
+    """How much faster two workers were by the clock, and what processor time would allow."""
+    one, two = (min(rounds[threads], key=lambda each: each.wall_s) for threads in (1, 2))
+    clock, beside = one.wall_s / two.wall_s, one.wall_s / (two.wall_s - two.web_s / 2)
+    one, two = (min(rounds[threads], key=lambda each: each.all_s) for threads in (1, 2))
+    bound_s = max(two.own_s, two.all_s / 2)
+    return (
+        f"x {clock:.2f} by the clock, x {beside:.2f} without what the web took, "
+        f"x {max(one.loop_s, one.all_s / 2) / bound_s:.2f} to {one.all_s / bound_s:.2f} by processor time; "
+        f"two workers took {two.all_s / one.all_s:.2f} times as much"
     )
 
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.workers")
-    parser.add_argument("scenarios", nargs="*", choices=[[], *SCENARIOS], help="default: many, long, crowd")
+    parser.add_argument("webs", nargs="*", choices=[[], *WEBS], help="default: small and long")
     parser.add_argument("--rounds", type=int, default=2)
     arguments = parser.parse_args(argv)
-    print(f"{machine()}\n\n{HEAD}")
-    for name in arguments.scenarios or ("many", "long", "crowd"):
-        scenario = SCENARIOS[name]
-        best: dict[int, Round] = {}
-        with FarmProcess(scenario.sites()) as farm:
+    print(f"{machine()}\n\n{HEAD}", flush=True)
+    told = []
+    for name in arguments.webs or ("small", "long"):
+        rounds: dict[int, list[Round]] = {1: [], 2: []}
+        with Static(*WEBS[name]) as web:
             for threads in (1, 2) * arguments.rounds:  # in turn, so that both meet the same neighbours
-                found = crawl_with(scenario, farm, threads)
-                best[threads] = min(best.get(threads, found), found, key=lambda one: one.wall_s)
-        for threads, one in best.items():
-            print(line(scenario, threads, one), flush=True)
-        print(f"| | | x {best[1].wall_s / best[2].wall_s:.2f} | | | | | |", flush=True)
+                rounds[threads].append(crawl(web, threads))
+                print(line(name, threads, rounds[threads][-1]), flush=True)
+        told.append(f"{name}: {ratios(rounds)}")
+    print("", *told, sep="\n")
     return 0
 
 
