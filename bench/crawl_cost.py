@@ -2,8 +2,9 @@
 
 The farm runs in a process of its own. Links are followed, robots.txt is honoured, every request has its receipt and
 every page its row in DuckDB. Counted is the processor time of the crawler's process, its threads and children, from
-opening the file to closing it (`crawl`), and from the first instruction of the interpreter (`process`). Each scenario
-runs a few times; the least is shown, since other work on the machine can only add.
+opening the file to closing it (`crawl`), and from the first instruction of the interpreter (`process`). Beside it, in
+turn, runs a bare loop of the same parts (`bench.floor`): the share of what that reaches says more than a number that
+depends on the machine. Each web is crawled a few times; the least is shown, since other work can only add.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from amble.testing.farm import FarmProcess
 from bench._scenarios import THROUGHPUT, Scenario, Used, machine, run_measured
+from bench.floor import Floors, floors_once
 
 
 class Cost(NamedTuple):
@@ -49,33 +51,64 @@ def crawl_once(scenario: Scenario, farm: FarmProcess, *more: str) -> Cost:
         return Cost(account, used, file.stat().st_size / 1e6, report.got, report.pages, report.violations)
 
 
-HEAD = """| scenario | pages | requests | pages per CPU-second (crawl) | (process) | wanted, aim | wall | RSS | file |
-|---|---|---|---|---|---|---|---|---|"""
+COST_HEAD = """| web | pages | requests | pages per CPU-second (crawl) | (process) | wall | RSS | file |
+|---|---|---|---|---|---|---|---|"""
+SHARE_HEAD = """| web | amble | loop that stores | loop that does not | share of the first | of the second | wanted |
+|---|---|---|---|---|---|---|"""
 
 
-def line(scenario: Scenario, cost: Cost) -> str:
+def cost_line(scenario: Scenario, cost: Cost) -> str:
     account, pages = cost.account, cost.account["pages"]
     whole = "" if cost.complete else f" of {cost.pages}, {cost.broken} rules broken"
     return (
         f"| {scenario.says} | {pages:,}{whole} | {account['requests']:,} | **{pages / account['crawl_cpu_s']:,.0f}** | "
-        f"{pages / cost.used.cpu_s:,.0f} | {scenario.wanted:,}, {scenario.aim:,} | {cost.used.wall_s:.1f} s | "
-        f"{cost.used.rss_mb:.0f} MB | {cost.file_mb:.1f} MB |"
+        f"{pages / cost.used.cpu_s:,.0f} | {cost.used.wall_s:.1f} s | {cost.used.rss_mb:.0f} MB | "
+        f"{cost.file_mb:.1f} MB |"
     )
+
+
+def share_line(scenario: Scenario, cost: Cost, floors: Floors) -> str:
+    reached = cost.account["pages"] / cost.account["crawl_cpu_s"]
+    bare, storing = floors.bare.pages_per_cpu_s, floors.storing.pages_per_cpu_s
+    return (
+        f"| {scenario.says} | {reached:,.0f} | {storing:,.0f} | {bare:,.0f} | **{reached / storing:.2f}** | "
+        f"{reached / bare:.2f} | {_wanted(scenario)} |"
+    )
+
+
+def _wanted(scenario: Scenario) -> str:
+    """The number to reach, and the shares that it is where it was set."""
+    if scenario.wanted is None or scenario.floors is None:
+        return "-"
+    bare, storing = (scenario.wanted / floor for floor in scenario.floors)
+    return f"{scenario.wanted:,}: {storing:.2f} and {bare:.2f}"
+
+
+def measure(scenario: Scenario, rounds: int) -> tuple[list[Cost], Floors]:
+    """amble and the bare loops in turn, so that all meet the same neighbours."""
+    with FarmProcess(scenario.sites()) as farm:
+        costs, floors = [crawl_once(scenario, farm)], floors_once(farm)
+        for _ in range(rounds - 1):
+            costs.append(crawl_once(scenario, farm))
+            floors = floors.better(floors_once(farm))
+    return costs, floors
 
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.crawl_cost")
     parser.add_argument("scenarios", nargs="*", choices=[[], *THROUGHPUT], help="default: all")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args(argv)
-    print(f"{machine()}\n\n{HEAD}")
-    complete = True
+    print(f"{machine()}\n\n{COST_HEAD}")
+    shares, complete = [], True
     for name in arguments.scenarios or THROUGHPUT:
         scenario = THROUGHPUT[name]
-        with FarmProcess(scenario.sites()) as farm:
-            costs = [crawl_once(scenario, farm) for _ in range(arguments.rounds)]
+        costs, floors = measure(scenario, arguments.rounds)
         complete &= all(cost.complete for cost in costs)
-        print(line(scenario, min(costs, key=lambda cost: cost.account["crawl_cpu_s"])), flush=True)
+        least = min(costs, key=lambda cost: float(cost.account["crawl_cpu_s"]))
+        print(cost_line(scenario, least), flush=True)
+        shares.append(share_line(scenario, least, floors))
+    print("\n".join(["", SHARE_HEAD, *shares]))
     return 0 if complete else 1
 
 
