@@ -9,9 +9,17 @@ import pytest
 
 from amble.cli.live import block, duration, one_line
 from amble.cli.screen import Screen
-from amble.cli.told import Told
+from amble.cli.told import MISSED_TOLD_MAX, Told
 from amble.control.progress import DomainProgress, JobProgress
-from amble.core.pacing.events import BlockClosed, BlockOpened, CircuitClosed, CircuitOpened, Event, PaceChanged
+from amble.core.pacing.events import (
+    BlockClosed,
+    BlockOpened,
+    CircuitClosed,
+    CircuitOpened,
+    Event,
+    PaceChanged,
+    RobotsMissed,
+)
 from amble.core.pacing.snapshot import DomainSnapshot
 
 PACE = DomainSnapshot(
@@ -134,6 +142,21 @@ def test_a_terminal_that_was_closed_ends_no_crawl() -> None:
     screen = Screen(Gone(), {"TERM": "xterm"})
     screen.block(["x"])
     screen.line("y")
+
+
+def test_of_sites_without_a_robots_txt_the_first_are_told_and_when_they_are_given_up() -> None:
+    told = Told()
+
+    def line(domain: str, tries: int, wait_s: float | None) -> str | None:
+        return told.line(RobotsMissed(domain, "no such name", tries, wait_s))
+
+    again = "robots.txt cannot be had (no such name): asked for again in 12 s, and until then nothing else"
+    assert line("a.test", 1, 12.4) == again
+    assert line("a.test", 2, 30.0) is None
+    assert line("a.test", 3, None) == "no robots.txt after 3 tries (no such name): nothing of it may be fetched"
+    others = [line(f"{number}.test", 1, 9.0) for number in range(MISSED_TOLD_MAX)]
+    assert [other is not None for other in others] == [True] * (MISSED_TOLD_MAX - 1) + [False]
+    assert line(f"{MISSED_TOLD_MAX - 1}.test", 2, None) is None, "who was not told of is not told of later"
 
 
 def test_which_events_are_worth_a_line() -> None:

@@ -77,7 +77,7 @@ async def test_the_status_matrix_b4(answer: Answer, end: str) -> None:
 async def test_no_such_name_b4() -> None:
     async with web() as served:
         crawled = await crawl([served.url("gone.test/x")], resolver=Names({"gone.test": []}))
-    assert (list(crawled.ends().values()), served.log) == (["robots_unreachable"], [])
+    assert (list(crawled.ends().values()), served.log) == (["network_dns_failure"], [])
 
 
 async def test_nobody_listens_b4() -> None:
@@ -93,7 +93,7 @@ async def test_a_certificate_nobody_vouches_for_is_not_an_empty_file_b4() -> Non
     async with web(tls=context) as served:
         served.pages["a.test/x"] = PAGE
         crawled = await crawl([served.url("a.test/x", "https")])
-    assert (list(crawled.ends().values()), served.log) == (["robots_unreachable"], [])
+    assert (list(crawled.ends().values()), served.log) == (["network_tls_error"], [])
 
 
 @pytest.mark.parametrize(("hops", "end"), [(1, "robots_disallowed"), (5, "robots_disallowed"), (6, "done")])

@@ -127,3 +127,14 @@ def test_a_bad_seed_is_refused_before_anything_is_stored(tmp_path: Path, seed: s
 def test_an_unknown_job_cannot_be_taken_up(tmp_path: Path) -> None:
     with DuckDBStore.open(tmp_path / "x.duckdb") as store, pytest.raises(StoreError, match="no job 7"):
         Job.take_up(store, 7)
+
+
+def test_a_site_that_does_not_exist_fails_the_job_soon_f8(tmp_path: Path) -> None:
+    """A name typed wrong is asked for once more and no oftener, and is not called done."""
+    with Farm(sites()) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        settings = Settings.of({**QUICK, "robots_retry_delay": 0.05})
+        result = asyncio.run(Job.start(store, ["http://typo.test/"], settings, **ways).run())
+        rows = store.cursor().execute("SELECT error_type, error FROM pages").fetchall()
+    assert (result.status, result.failed, result.requests) == (JobStatus.FAILED, 1, 2)
+    assert rows == [("network_dns_failure", "not a site of the farm")]

@@ -11,8 +11,10 @@ from amble.core.pacing.events import (
     NetworkBack,
     NetworkDown,
     PaceChanged,
+    RobotsMissed,
 )
 
+MISSED_TOLD_MAX = 10  # domains whose robots.txt cannot be had
 _REFUSED = "limited"  # why a strategy changes the delay when it is refused
 
 
@@ -21,6 +23,7 @@ class Told:
 
     def __init__(self) -> None:
         self._limited: set[str] = set()
+        self._missed: set[str] = set()
 
     def line(self, event: Event) -> str | None:
         """Blocks, circuits, and how a domain that refused us gets faster again; None for the rest."""
@@ -34,6 +37,8 @@ class Told:
             return f"circuit open for {event.wait_s:.0f} s: {event.reason}"
         if isinstance(event, CircuitClosed):
             return f"circuit closed after {event.open_s:.0f} s"
+        if isinstance(event, RobotsMissed):
+            return self._missing(event)
         if isinstance(event, NetworkDown):
             return f"down, it seems: {event.reason} ({event.detail}); waiting, with a trial now and then"
         if isinstance(event, NetworkBack):
@@ -44,6 +49,17 @@ class Told:
             return f"delay {event.was_s:.2f} s -> {event.delay_s:.2f} s: {event.reason}"
         return None
 
+    def _missing(self, event: RobotsMissed) -> str | None:
+        """The first try and the last; and of a crawl of many sites, not every one that is gone."""
+        if event.domain not in self._missed:
+            if event.tries > 1 or len(self._missed) >= MISSED_TOLD_MAX:
+                return None
+            self._missed.add(event.domain)
+        if event.wait_s is None:
+            return f"no robots.txt after {event.tries} tries ({event.reason}): nothing of it may be fetched"
+        again = f"asked for again in {event.wait_s:.0f} s, and until then nothing else"
+        return f"robots.txt cannot be had ({event.reason}): {again}" if event.tries == 1 else None
+
 
 def is_trouble(event: Event) -> bool:
-    return isinstance(event, BlockOpened | CircuitOpened | NetworkDown)
+    return isinstance(event, BlockOpened | CircuitOpened | NetworkDown | RobotsMissed)

@@ -83,6 +83,11 @@ def failure_of_status(status: int) -> Failure | None:
     return Failure.HTTP_CLIENT_ERROR if status < 500 else Failure.HTTP_SERVER_ERROR
 
 
+def lasts(failure: Failure | None, dns_error: str | None) -> bool:
+    """Whether trying again soon is no use: the name does not exist, or the certificate is another's."""
+    return failure is Failure.NETWORK_TLS_ERROR or dns_error == "no_such_name"
+
+
 def outcome_of(status: int | None, failure: Failure | None) -> Outcome:
     """What one answer says on its own; a run of 403s or 503s is judged by the pace, which has seen the others."""
     if failure is None and status is not None:

@@ -10,6 +10,7 @@ import pytest
 from amble.core.frontier.changes import Changes, State
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
+from amble.core.pacing.events import RobotsMissed
 from amble.core.robots.verdict import RobotsRow
 from tests.core.frontier.story import (
     CLOSED,
@@ -102,8 +103,8 @@ def test_a_robots_that_forbids_a_great_many_urls_lets_others_in_between() -> Non
         ("and an overloaded server", DOWN, 6, "robots_unreachable"),
         ("a timeout", broken(Failure.NETWORK_TIMEOUT), 6, "robots_unreachable"),
         ("a reset", broken(Failure.NETWORK_RESET), 6, "robots_unreachable"),
-        ("a bad certificate", broken(Failure.NETWORK_TLS_ERROR), 6, "robots_unreachable"),
-        ("no address", broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), 6, "robots_unreachable"),
+        ("a bad certificate", broken(Failure.NETWORK_TLS_ERROR), 2, "network_tls_error"),
+        ("no such name", broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), 2, "network_dns_failure"),
         ("a redirect that says not where", moved(None), 6, "robots_unreachable"),
         ("a redirect to a file", moved("file:///etc/passwd"), 6, "robots_unreachable"),
         ("a redirect to itself is as good as no file", moved(A_ROBOTS), 1, "done"),
@@ -139,7 +140,7 @@ def test_one_origin_without_robots_does_not_hold_up_the_other_of_its_domain() ->
     """https fails for minutes; http, which shares its pace, goes on meanwhile."""
     seeds = ["https://a.test/0", *many(20)]
     web: dict[str, Answers] = {
-        "https://a.test/robots.txt": broken(Failure.NETWORK_TLS_ERROR), A_ROBOTS: FREE, **dict.fromkeys(many(20), OK),
+        "https://a.test/robots.txt": broken(Failure.NETWORK_RESET), A_ROBOTS: FREE, **dict.fromkeys(many(20), OK),
     }  # fmt: skip
     story = Story(seeds, web, robots_retry_delay=60.0, consecutive_fail_threshold=100).run()
     assert story.ends()["https://a.test/0"] == "robots_unreachable"
@@ -209,7 +210,7 @@ def test_a_robots_that_redirects_to_a_domain_that_wants_to_be_left_alone_is_unre
     web: dict[str, Answers] = {B_ROBOTS: status(429, Retry_After="86400"), A_ROBOTS: moved("http://b.test/theirs")}
     story = Story([B, A], web, took_s=0.1, **QUIET).run()
     assert story.end(B) == ("deferred", "http_rate_limited")
-    assert story.end(A) == ("skipped", "robots_unreachable")
+    assert story.end(A) == ("failed", "robots_unreachable")
     assert story.times("http://b.test/theirs") == []
     assert len(story.times(A_ROBOTS)) == 6
 
@@ -299,7 +300,7 @@ def test_a_robots_redirected_to_a_forbidden_address_is_unreachable() -> None:
     web: dict[str, Answers] = {
         A_ROBOTS: moved("http://b.test/r"), "http://b.test/r": broken(Failure.ADDRESS_FORBIDDEN), A: OK,
     }  # fmt: skip
-    assert Story([A], web, **QUIET).run().end(A) == ("skipped", "robots_unreachable")
+    assert Story([A], web, **QUIET).run().end(A) == ("failed", "robots_unreachable")
 
 
 def test_forbidden_urls_do_not_end_a_domain_that_others_link_to() -> None:
@@ -329,3 +330,21 @@ def test_sitemaps_that_robots_names_are_read_only_once_it_can_be_reached() -> No
     story = Story([A], web).run()
     assert story.urls(Kind.SITEMAP) == ["http://a.test/map"]
     assert story.ends() == {A: "done", "http://a.test/1": "done"}
+
+
+def test_what_keeps_a_site_waiting_for_its_robots_is_told_b4() -> None:
+    """Each time with how long it is left alone now, and in the end that it was given up; its row says why."""
+    story = Story([A], {A_ROBOTS: DOWN, A: OK}, robots_retries=2, robots_retry_delay=10.0, **QUIET).run()
+    told = [event for event in story.events if isinstance(event, RobotsMissed)]
+    assert [(event.domain, event.reason, event.tries) for event in told] == [
+        ("a.test", "HTTP 503", 1), ("a.test", "HTTP 503", 2), ("a.test", "HTTP 503", 3),
+    ]  # fmt: skip
+    first, second, last = (event.wait_s for event in told)
+    assert 5.0 <= (first or 0.0) <= 10.0 <= (second or 0.0) <= 20.0
+    assert last is None
+    assert story.finals[A].reason == "no robots.txt after 3 tries: HTTP 503"
+
+
+def test_a_copy_that_serves_is_not_missed() -> None:
+    story = Story([A], {A_ROBOTS: DOWN, A: OK}, robots_unreachable="allow", **QUIET).run()
+    assert not [event for event in story.events if isinstance(event, RobotsMissed)]

@@ -12,8 +12,10 @@ from amble.core.frontier.lane import Over
 from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
-from amble.core.outcome import Failure
+from amble.core.outcome import Failure, lasts
+from amble.core.pacing.events import RobotsMissed
 from amble.core.robots.policy import Policy, RobotsAnswer
+from amble.core.robots.verdict import Refused
 from amble.core.sitemap.document import SitemapDocument, SitemapEntry, SitemapKind
 from amble.core.sitemap.read import read_sitemap
 from amble.core.sitemap.walk import SitemapWalk
@@ -59,7 +61,8 @@ class Discovery:
         if fetched.failure is Failure.ADDRESS_FORBIDDEN and not visit.trail:
             # Not even its robots.txt may be asked for, and that will not change [D4].
             book.forget_ask(origin)
-            self._end_all(origin, Failure.ADDRESS_FORBIDDEN, fetched.detail, now, utc, changes)
+            over = Over(State.SKIPPED, Failure.ADDRESS_FORBIDDEN, fetched.detail)
+            self._end_all(origin, over, now, utc, changes)
             return
         if fetched.status in REDIRECTS and fetched.failure is None:
             ask = book.redirected(origin, location_of(fetched.headers), now)
@@ -78,6 +81,7 @@ class Discovery:
                     last_modified=fetched.headers.get("last-modified"),
                     retry_after_s=answer.retry_after_s,
                     fetched_at=utc,
+                    lasts=lasts(fetched.failure, fetched.dns_error),
                 ),
                 now,
                 policy,
@@ -87,19 +91,25 @@ class Discovery:
         if refused is not None and frontier.stalled(frontier.lane(origin, now, utc), now) is None:
             # Now: the domain may be blocked for longer than the book gives up for, and would be asked for ever. Where
             # it is to be left alone for longer than a job waits, its URLs are handed back instead.
-            self._end_all(origin, refused.failure, refused.reason, now, utc, changes)
+            self._end_all(origin, _without_robots(refused, fetched), now, utc, changes)
         else:
             frontier.release(origin, now, utc)
+        self._tell_missed(origin, fetched, now, changes)
 
-    def _end_all(
-        self, origin: str, failure: Failure, reason: str, now: float, utc: datetime, changes: Changes
-    ) -> None:  # fmt: skip
+    def _tell_missed(self, origin: str, fetched: Fetched, now: float, changes: Changes) -> None:
+        standing = self.frontier.book.standing(origin)
+        if standing is not None and standing.failures and standing.policy is None:
+            wait_s = None if standing.given_up else standing.ask_at - now
+            event = RobotsMissed(self.frontier.key_of(origin), _why(fetched), standing.failures, wait_s)
+            changes.events = (*changes.events, event)
+
+    def _end_all(self, origin: str, over: Over, now: float, utc: datetime, changes: Changes) -> None:
         """Every URL of an origin ends, without being asked for."""
         frontier = self.frontier
         gone = frontier.lane(origin, now, utc).drain(
             lambda visit: visit.kind is not Kind.ROBOTS and origin_of(visit.url) == origin
         )
-        frontier.end_visits(gone, Over(State.SKIPPED, failure, reason), now, utc, changes)
+        frontier.end_visits(gone, over, now, utc, changes)
         frontier.release(origin, now, utc)
 
     def sitemap(
@@ -136,3 +146,14 @@ class Discovery:
         own = walk.settle(visit.url, SitemapDocument(visit.url, kind, tuple(entries)))
         self.frontier.walk_on(visit.task, now, utc)
         return own
+
+
+def _without_robots(refused: Refused, fetched: Fetched) -> Over:
+    """How the URLs of an origin end whose robots.txt was given up. That there is no such host says it all."""
+    if fetched.failure is not None and lasts(fetched.failure, fetched.dns_error):
+        return Over(State.FAILED, fetched.failure, fetched.detail)
+    return Over.refused(refused.failure, f"{refused.reason}: {_why(fetched)}")
+
+
+def _why(fetched: Fetched) -> str:
+    return fetched.detail or (f"HTTP {fetched.status}" if fetched.status is not None else str(fetched.failure))

@@ -86,7 +86,7 @@ class Frontier(Lanes):
             verdict = self.book.verdict(visit.url, now, lane.pace.gap_s)
             if isinstance(verdict, Refused):
                 lane.take()
-                self.end_visits([visit], Over(State.SKIPPED, verdict.failure, verdict.reason), now, utc, changes)
+                self.end_visits([visit], Over.refused(verdict.failure, verdict.reason), now, utc, changes)
                 return None
             if isinstance(verdict, Wait):
                 lane.held = verdict.not_before is None  # somebody is asking: `release` when that is answered

@@ -26,6 +26,11 @@ class Over(NamedTuple):
     failure: Failure
     reason: str
 
+    @classmethod
+    def refused(cls, failure: Failure, reason: str) -> Over:
+        """By a robots.txt, which is as it should be; or for want of one, which is not."""
+        return cls(State.FAILED if failure is Failure.ROBOTS_UNREACHABLE else State.SKIPPED, failure, reason)
+
 
 class Lane:
     """Due visits by rank, depth and priority; later ones by their instant."""

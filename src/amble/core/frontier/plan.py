@@ -21,7 +21,7 @@ from amble.core.frontier.recall import Leads, Recall
 from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import FoundBy, Kind, Visit
-from amble.core.outcome import LESSONS, Failure, Outcome, failure_of_status
+from amble.core.outcome import LESSONS, Failure, Outcome, failure_of_status, lasts
 from amble.core.pacing.backoff import retry_at
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import BlockOpened
@@ -230,11 +230,11 @@ class CrawlPlan(Intake):
     def _retries(self, visit: Visit, failure: Failure, fetched: Fetched) -> bool:
         wanted = LESSONS[failure].retried or fetched.status in self.settings.retry_statuses
         most = self.frontier.registry.settings.max_retries
-        return wanted and visit.attempt <= (min(1, most) if _lasts(failure, fetched) else most)
+        return wanted and visit.attempt <= (min(1, most) if lasts(failure, fetched.dns_error) else most)
 
     def _again(self, visit: Visit, lane: Lane, failure: Failure, fetched: Fetched, now: float) -> None:
         run_at = lane.pace.not_before  # a limit: when the block ends, with no wait of the URL's own on top
-        if _lasts(failure, fetched):
+        if lasts(failure, fetched.dns_error):
             run_at = max(run_at, now + ONCE_MORE_WAIT_S)
         elif LESSONS[failure].outcome is not Outcome.LIMITED:
             run_at = retry_at(visit.attempt, now, run_at, self.frontier.registry.settings, self._random) or run_at
@@ -281,8 +281,3 @@ def _answer(fetched: Fetched, utc: datetime) -> Answer:
     return read_answer(
         status=fetched.status, headers=fetched.headers, failure=fetched.failure, elapsed_s=elapsed_s, utc=utc
     )
-
-
-def _lasts(failure: Failure, fetched: Fetched) -> bool:
-    """Whether trying again soon is no use: the name does not exist, or the certificate is another's."""
-    return failure is Failure.NETWORK_TLS_ERROR or fetched.dns_error == "no_such_name"

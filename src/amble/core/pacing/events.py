@@ -59,6 +59,15 @@ class PermitLost(NamedTuple):
     reason: str
 
 
+class RobotsMissed(NamedTuple):
+    """A robots.txt could not be had, so that nothing of its domain may be fetched."""
+
+    domain: str
+    reason: str
+    tries: int
+    wait_s: float | None  # until it is asked for again; None: its URLs have ended
+
+
 class NetworkDown(NamedTuple):
     """Nearly everything fails at once: nothing is sent but a trial now and then, and no domain learns from it."""
 
@@ -81,6 +90,7 @@ Event = (
     | CircuitClosed
     | ConcurrencyChanged
     | PermitLost
+    | RobotsMissed
     | NetworkDown
     | NetworkBack
 )

@@ -209,7 +209,8 @@ class RobotsBook:
             entry.policy = ALLOW_ALL
         else:
             entry.policy = None
-        entry.given_up = entry.policy is None and entry.failures > settings.robots_retries
+        retries = min(1, settings.robots_retries) if answer.lasts else settings.robots_retries
+        entry.given_up = entry.policy is None and entry.failures > retries
         if entry.given_up:
             wait_s = settings.robots_give_up_for
         entry.ask_at = now + max(wait_s, answer.retry_after_s or 0.0)

@@ -45,6 +45,7 @@ class RobotsAnswer(NamedTuple):
     last_modified: str | None = None
     retry_after_s: float | None = None
     fetched_at: datetime | None = None
+    lasts: bool = False  # trying again soon is no use: there is no such host
 
     @property
     def access(self) -> Access:
