@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amble.errors import StatementError
+from amble.sql.limits import Taken, taken
 from amble.sql.reader import Reader
 from amble.sql.statements import Option
 from amble.sql.tokens import Kind, Token, fault, tokens_of
@@ -24,11 +25,6 @@ _GOES_ON = _CLAUSES | frozenset(
     {"ANTI", "ASOF", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "LEFT", "NATURAL", "OUTER", "PIVOT", "POSITIONAL",
      "RIGHT", "SAMPLE", "SEMI", "TABLESAMPLE", "UNION", "UNPIVOT", "FETCH"}
 )  # fmt: skip
-# Words that make the rows of a query others than the first rows of its table.
-_RESHAPES = frozenset(
-    {"WHERE", "GROUP", "HAVING", "ORDER", "QUALIFY", "DISTINCT", "JOIN", "UNION", "EXCEPT", "INTERSECT", "WITH",
-     "SAMPLE", "TABLESAMPLE", "PIVOT", "UNPIVOT", "OVER", "FILTER", "UNNEST", "FROM"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ class Call:
     at: int  # from here ...
     end: int  # ... to here in the query
     has_alias: bool
-    rows_max: int | None = None  # the query uses no more of it
+    taken: Taken | None = None  # the query uses no more of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +73,32 @@ def find(query: str) -> list[Call | LiveTable]:
             found.append(_call(query, tokens, i, name))
         elif name == "amble" and (live := _live(tokens, i)) is not None:
             found.append(live)
-    if found and (tokens[0].word in ("EXPLAIN", "PREPARE") or _makes_view(tokens)):
-        call = next((each for each in found if isinstance(each, Call)), None)
-        if call is not None:
-            raise fault(
-                query, call.at, f"{_first(tokens)} runs nothing, and {call.name}() would",
-                hint="EXPLAIN CRAWL tells what a crawl would do; CREATE TABLE ... AS keeps what it gives",
-            )  # fmt: skip
-        return []  # a view over a live table stays what it says
-    return found
+    return _runnable(query, tokens, found) if found else found
 
 
-def _first(tokens: list[Token]) -> str:
-    return "CREATE VIEW" if _makes_view(tokens) else tokens[0].word or ""
+def _runnable(query: str, tokens: list[Token], found: list[Call | LiveTable]) -> list[Call | LiveTable]:
+    """A statement that runs nothing fetches nothing, and a view over a live table stays what it says."""
+    kind = _kind(tokens)
+    if kind is None:
+        return found
+    calls = [each for each in found if isinstance(each, Call)]
+    # links() only looks into a table. To a macro or a prepared statement that table may be a parameter.
+    refused = next((call for call in calls if call.name != "links" or kind not in ("EXPLAIN", "CREATE VIEW")), None)
+    if refused is not None:
+        raise fault(
+            query, refused.at, f"{kind} runs nothing, and {refused.name}() would",
+            hint="EXPLAIN CRAWL tells what a crawl would do; CREATE TABLE ... AS keeps what it gives",
+        )  # fmt: skip
+    return list(calls)
 
 
-def _makes_view(tokens: list[Token]) -> bool:
+def _kind(tokens: list[Token]) -> str | None:
+    """What a statement is that runs nothing now."""
     words = [token.word for token in tokens[:6]]
-    return words[0] == "CREATE" and any(word in ("VIEW", "MACRO") for word in words)
+    if words[0] in ("EXPLAIN", "PREPARE"):
+        return words[0]
+    made = next((word for word in words if word in ("VIEW", "MACRO", "FUNCTION")), None)
+    return f"CREATE {made}" if words[0] == "CREATE" and made is not None else None
 
 
 def _in_from(tokens: list[Token], i: int) -> bool:
@@ -144,7 +148,7 @@ def _call(query: str, tokens: list[Token], i: int, name: str) -> Call:
     last = tokens[end - 1]
     return Call(
         name, tuple(arguments), tuple(options), tokens[i].at, last.end, _has_alias(tokens, end),
-        _rows_max(tokens, i, end),
+        taken(tokens, i, end, _alias_width(tokens, end)),
     )  # fmt: skip
 
 
@@ -181,18 +185,9 @@ def _has_alias(tokens: list[Token], after: int) -> bool:
     return tokens[after].word is None or tokens[after].word not in _GOES_ON
 
 
-def _rows_max(tokens: list[Token], begin: int, end: int) -> int | None:
-    """What LIMIT leaves of it, where it is all there is in the query: nothing else may want to see the other rows."""
-    before, after = tokens[: begin - 1], [token for token in tokens[end:] if not token.is_symbol(";")]
-    if any(token.word in _RESHAPES or token.is_symbol("(") for token in before):
-        return None
-    if _has_alias(tokens, end):
-        after = after[2 if after[0].word == "AS" else 1 :]
-    words = [token.word or "" for token in after[::2]]
-    numbers = [token.text for token in after[1::2]]
-    if words not in (["LIMIT"], ["LIMIT", "OFFSET"]) or len(numbers) != len(words):
-        return None
-    return sum(map(int, numbers)) if all(number.isdigit() for number in numbers) else None
+def _alias_width(tokens: list[Token], after: int) -> int:
+    """How many tokens `AS name` takes."""
+    return 0 if not _has_alias(tokens, after) else 2 if tokens[after].word == "AS" else 1
 
 
 def _live(tokens: list[Token], i: int) -> LiveTable | None:

@@ -14,7 +14,7 @@ rows as they come has no more than n pages fetched.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -31,8 +31,8 @@ from amble.sql.options import Values, values_of
 from amble.sql.parameters import bound, named_in, numbered, refuse_mismatch
 from amble.sql.result import Table
 from amble.sql.sitemaps import ENTRIES, entries_of
-from amble.sql.staging import staged
-from amble.sql.statements import Crawl, Option
+from amble.sql.staging import least, staged
+from amble.sql.statements import Crawl, Option, Parameter
 from amble.sql.stores import store_in_use
 from amble.store.database import quote, quote_text
 
@@ -103,7 +103,7 @@ def _call(place: Place, call: Call, values: Values, limit: int | None, rewritten
     if call.name == "read_html":
         return _read_html(place, call, values)
     refuse_arguments(call, 1, 1, "crawl('https://example.com/', max_crawl_pages := 10), or a list of URLs")
-    most = min((number for number in (limit, call.rows_max) if number is not None), default=None)
+    most = least(limit, _rows_max(place.connection, call, values))
     crawl = Crawl(_select(place.connection, call, values), options=call.options)
     with staged(place, crawl, values, most, "crawl()") as got:
         name = _keep(place.connection, f"SELECT * FROM {got.table}")
@@ -111,6 +111,26 @@ def _call(place: Place, call: Call, values: Values, limit: int | None, rewritten
             raise got.interrupted
     rewritten.crawled.append(name)
     return name
+
+
+def _rows_max(connection: DuckDBPyConnection, call: Call, values: Values) -> int | None:
+    """How many pages are enough; None where the query may want to see all of them."""
+    if call.taken is None or not _are_scalar(connection, call.taken.functions):
+        return None
+    numbers = [values.get(each.name) if isinstance(each, Parameter) else each for each in call.taken.numbers]
+    whole = [number for number in numbers if isinstance(number, int) and number >= 0]
+    return sum(whole) if len(whole) == len(numbers) else None  # what is no number DuckDB will refuse
+
+
+def _are_scalar(connection: DuckDBPyConnection, functions: Collection[str]) -> bool:
+    """Whether all of these give one value for each row. A macro may be an aggregate in disguise."""
+    with connection.cursor() as cursor:
+        rows = cursor.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE function_name IN (SELECT unnest($1::VARCHAR[])) "
+            "GROUP BY ALL HAVING bool_and(function_type = 'scalar')",
+            [list(functions)],
+        ).fetchall()
+    return len(rows) == len(functions)
 
 
 def _select(connection: DuckDBPyConnection, call: Call, values: Values) -> str:

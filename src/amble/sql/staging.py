@@ -46,7 +46,7 @@ class Staged:
 def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | None, what: str) -> Iterator[Staged]:
     """Crawl, and give the table while the block lasts."""
     refuse_transaction(place.connection, what)
-    settings = settings_here(place, crawl, values, limit)
+    settings = settings_here(place, crawl, values, limit or None)  # LIMIT 0: somebody asks for the columns alone
     database = current_database(place.connection)
     clauses = Clauses.of(place.connection, crawl.where_sql, [(each.expr_sql, each.name) for each in crawl.extract])
     seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
@@ -94,5 +94,9 @@ def _drop(connection: DuckDBPyConnection, name: TableName) -> None:
 
 def limit_of(crawl: Crawl, outer: int | None, values: Mapping[str, Any]) -> int | None:
     """The smaller of two limits."""
-    own = options.whole(crawl.limit, values, "LIMIT")
-    return min((number for number in (own, outer) if number is not None), default=None)
+    return least(options.whole(crawl.limit, values, "LIMIT"), outer)
+
+
+def least(*numbers: int | None) -> int | None:
+    """The smallest, None being no limit."""
+    return min((number for number in numbers if number is not None), default=None)
