@@ -188,6 +188,7 @@ _PLAIN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _PLAIN_CHARS_MAX = URL_CHARS_MAX - 512  # whatever the origin, the whole is not too long
+_UPS_MAX = 16  # `../` at the start of a link that are taken one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +225,23 @@ class Base:
             start, rest = _split_at_path(href)
         elif href[0].isalnum() and ":" not in href:
             start, rest = self.directory[:-1], f"/{href}"
+        elif href.startswith("../"):
+            start, rest = self._up(href)
         plain = _PLAIN.fullmatch(rest)
         if plain is None or len(start) + len(href) > URL_CHARS_MAX:
             return normalize(href, self.url)
         return start + plain[1]
+
+    def _up(self, href: str) -> tuple[str, str]:
+        """A link that goes up, as the directory it gets to and the rest. The way up ends at the root."""
+        directory = self.directory
+        for _ in range(_UPS_MAX):
+            if not href.startswith("../"):
+                break
+            href = href[3:]
+            if len(directory) > len(self.origin) + 1:
+                directory = directory[: directory.rindex("/", 0, -1) + 1]
+        return directory[:-1], f"/{href}"
 
 
 def _split_at_path(href: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ page.py        the one call, and what it gives
     references.py  &amp; and its kin
   markup.py      what either reader finds
   links.py       anchors to URLs
+    known.py       those that other pages had too
   canonical.py   the URL a page prefers
   refresh.py     redirects that wait
   directives.py  what robots are asked

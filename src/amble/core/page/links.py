@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from amble.core.page.known import KnownAnchors
 from amble.core.urls import Base, Refusal
 
 _REL_CHARS_MAX = 256
@@ -58,29 +58,38 @@ def collect_links(anchors: Iterable[tuple[str, str, str]], base: Base, links_max
     A URL linked twice, once with `nofollow` and once without, is vouched for: of `rel` only what both say is kept.
     """
     found: dict[str, Link] = {}
-    resolved: dict[str, str] = {}  # empty: no link, for one of these reasons
-    reasons: dict[str, str] = {}
-    dropped: Counter[str] = Counter()
-    truncated = False
-    join, own, new = base.join, base.url, tuple.__new__  # which makes a Link in half the time of its own `__new__`
-    for href, rel, text in anchors:
-        url = resolved.get(href)
-        if url is None:
-            joined = join(href)
-            if not isinstance(joined, str) or (joined == own and _is_fragment(href)):
-                reasons[href], joined = _why(href, joined), ""
-            resolved[href] = url = joined
-        if not url:
-            dropped[reasons[href]] += 1
-            continue
-        known = found.get(url)
-        if known is not None:
-            found[url] = _merged(known, rel, text)
-        elif len(found) < links_max:
-            found[url] = new(Link, (url, text, _rel(rel) if rel else ()))
-        else:
-            truncated = True
-    return LinkList(tuple(found.values()), truncated, tuple(sorted(dropped.items())))
+    dropped: dict[str, int] = {}
+    known = _KNOWN.at(base.origin)
+    for anchor in anchors:
+        link = known.get(anchor)
+        if link is None:
+            read = _read(anchor, base)
+            if isinstance(read, str):
+                dropped[read] = dropped.get(read, 0) + 1
+                continue
+            link = read
+        first = found.setdefault(link[0], link)
+        if first is not link:
+            found[link[0]] = _merged(first, link)
+    links = tuple(found.values())
+    return LinkList(links[:links_max], len(links) > links_max, tuple(sorted(dropped.items())))
+
+
+_KNOWN: KnownAnchors[Link] = KnownAnchors(20_000)
+
+
+def _read(anchor: tuple[str, str, str], base: Base) -> Link | str:
+    """The link that an anchor is, or why it is none."""
+    known = _KNOWN.at(base.directory).get(anchor)
+    if known is not None:
+        return known
+    href, rel, text = anchor
+    url = base.join(href)
+    if not isinstance(url, str) or (url == base.url and _is_fragment(href)):
+        return _why(href, url)
+    link = Link(url, text, _rel(rel) if rel else ())
+    _KNOWN.add(anchor, base, link)
+    return link
 
 
 def _is_fragment(href: str) -> bool:
@@ -101,11 +110,10 @@ def _scheme(href: str) -> str:
     return scheme if scheme in _SCHEMES else "other"
 
 
-def _merged(known: Link, rel: str, text: str) -> Link:
-    if (known.text or not text) and not known.rel:
-        return known
-    both = _rel(rel)
-    return Link(known.url, known.text or text, tuple(word for word in known.rel if word in both))
+def _merged(first: Link, again: Link) -> Link:
+    if (first.text or not again.text) and not first.rel:
+        return first
+    return Link(first.url, first.text or again.text, tuple(word for word in first.rel if word in again.rel))
 
 
 @lru_cache(maxsize=1024)
