@@ -78,9 +78,10 @@ def test_a_full_disk_pauses_and_more_room_goes_on_without_loss(small_disk: Small
 def test_a_disk_that_is_full_at_a_checkpoint_invalidates_nothing_for_us(small_disk: SmallDisk) -> None:
     """E11: DuckDB gives the database up when a checkpoint fails; it is let go, taken up again, and nothing is lost."""
     watch = Watch()
-    limits = WriterLimits(
-        batch_size=20, linger_s=0.01, retry_s=0.01, retry_s_max=0.05, wal_bytes_max=3_000_000, checkpoint_retry_s=0.2
-    )
+    limits = WriterLimits(  # transactions of twenty pages, so that the log still takes one when the file does not
+        held_pages_max=40, linger_s=0.01, retry_s=0.01, retry_s_max=0.05, wal_bytes_max=3_000_000,
+        checkpoint_retry_s=0.2,
+    )  # fmt: skip
     small_disk.remount("size=24m")
     checkpoints: list[str] = []
 

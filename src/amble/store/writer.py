@@ -11,46 +11,16 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from amble.errors import StoreError
 from amble.store.commit import Committer, Unavailable
 from amble.store.database import Database
+from amble.store.gathering import Gathering, Parcel
+from amble.store.gathering import WriterLimits as WriterLimits
 from amble.store.rows import Encoded, Numbers, encode
 from amble.store.seam import Batch, StoreState
-
-_SMALL_ROWS_PER_PAGE = 100  # links and the like weigh less than a page
-
-
-@dataclass(frozen=True, slots=True)
-class WriterLimits:
-    """How much is gathered, held and retried."""
-
-    batch_size: int = 100  # pages to a transaction, as the setting of that name; three hundred cost a sixth less each
-    batch_bytes_max: int = 8 * 1024 * 1024  # of bodies in a transaction, unless one page has more
-    linger_s: float = 1.0  # longest that a batch waits for company
-    held_pages_max: int = 1_000  # beyond either, there is no room
-    held_bytes_max: int = 64 * 1024 * 1024
-    retry_s: float = 0.05  # after a fault; doubles up to ...
-    retry_s_max: float = 5.0
-    # Log length at which it is written into the file. About twice as much is held in memory; a longer log costs no
-    # less, and a shorter one makes more, smaller row groups.
-    wal_bytes_max: int = 32 * 1024 * 1024
-    checkpoint_retry_s: float = 30.0
-    close_s_max: float = 30.0  # how long `close` waits for a store that cannot be written
-
-
-class _Item(NamedTuple):
-    batch: Batch
-    future: Future[None]
-    pages: float
-    body_bytes: int
-    urgent: bool
-    submitted_at: float
 
 
 class Writer:
@@ -63,18 +33,14 @@ class Writer:
         on_state: Callable[[StoreState], None],
         limits: WriterLimits,
     ) -> None:
-        self.limits = limits
         self.state = StoreState()
         self._database = database
         self._committer = committer
         self._numbers = numbers
         self._on_commit = on_commit
         self._on_state = on_state
-        self._items: deque[_Item] = deque()
-        self._in_hand: list[_Item] = []  # the transaction under way
-        self._held_pages = 0.0
-        self._held_bytes = 0
-        self._urgent = 0  # items in the queue that should not wait for company
+        self._held = Gathering(limits)
+        self._in_hand: list[Parcel] = []  # the transaction under way
         self._room_wanted: list[Future[None]] = []
         self._changed = threading.Condition()
         self._closing_at: float | None = None
@@ -84,32 +50,31 @@ class Writer:
 
     # -- for callers, on any thread
 
+    @property
+    def limits(self) -> WriterLimits:
+        return self._held.limits
+
+    @limits.setter
+    def limits(self, limits: WriterLimits) -> None:
+        with self._changed:
+            self._held.limits = limits
+            self._changed.notify_all()
+
     def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:
-        future: Future[None] = Future()
-        future.set_running_or_notify_cancel()  # once handed over, a batch cannot be taken back
-        body_bytes = sum(len(page.body or "") for page in batch.pages)
-        item = _Item(batch, future, _weight(batch), body_bytes, urgent, time.monotonic())
         with self._changed:
             if self._closing_at is not None:
                 raise StoreError("the store is closed", hint="open it again")
-            self._items.append(item)
-            self._held_pages += item.pages
-            self._held_bytes += item.body_bytes
-            self._urgent += urgent
-            if len(self._items) == 1 or self._enough():  # or the thread would wake for every page
+            parcel, is_news = self._held.add(batch, time.monotonic(), urgent=urgent)
+            if is_news:  # or the thread would wake for every page
                 self._changed.notify_all()
-        return future
+        return parcel.future
 
     def flush(self) -> Future[None]:
         return self.submit(Batch(), urgent=True)
 
     @property
     def has_room(self) -> bool:
-        return (
-            not self.state.paused
-            and self._held_pages < self.limits.held_pages_max
-            and self._held_bytes < self.limits.held_bytes_max
-        )
+        return not self.state.paused and self._held.has_room
 
     def room(self) -> Future[None]:
         future: Future[None] = Future()
@@ -125,6 +90,7 @@ class Writer:
         with self._changed:
             if self._closing_at is None:
                 self._closing_at = time.monotonic()
+                self._held.is_closing = True
             self._changed.notify_all()
         self._thread.join()
 
@@ -136,52 +102,34 @@ class Writer:
         finally:  # closed, or a fault of our own: nobody may wait for a thread that is gone
             with self._changed:
                 self._closing_at = self._closing_at or time.monotonic()
-                left = [item for item in (*self._in_hand, *self._items) if not item.future.done()]
-                self._items.clear()
+                left = [parcel for parcel in (*self._in_hand, *self._held.take_rest()) if not parcel.future.done()]
             self._release(left, StoreError("the writer has stopped", hint="open the store again and resume the crawl"))
 
     def _work(self) -> None:
-        while items := self._gather():
-            batches = [item.batch for item in items]
-            try:
-                if any(batch != Batch() for batch in batches):
-                    encoded = encode(batches, self._numbers)
-                    self._write(encoded)
-                    self._on_commit(encoded)
-            except Exception as fault:
-                self._release(items, fault)
-            else:
-                self._release(items, None)
-                self._checkpoint_if_due()
+        while parcels := self._gather():
+            self._store(parcels)
+            parcels.clear()  # bodies that are stored should not stay in memory until more have come
 
-    def _gather(self) -> Sequence[_Item]:
-        """The batches of the next transaction, as soon as they are enough or old enough; none when closed."""
+    def _store(self, parcels: Sequence[Parcel]) -> None:
+        batches = [batch for parcel in parcels for batch in parcel.batches]
+        try:
+            if any(batch != Batch() for batch in batches):
+                encoded = encode(batches, self._numbers)
+                self._write(encoded)
+                self._on_commit(encoded)
+        except Exception as fault:
+            self._release(parcels, fault)
+        else:
+            self._release(parcels, None)
+            self._checkpoint_if_due()
+
+    def _gather(self) -> list[Parcel]:
+        """What goes into the next transaction, as soon as it is due; nothing when closed."""
         with self._changed:
-            while not self._items and self._closing_at is None:
-                self._changed.wait()
-            while not self._enough():
-                left_s = self._items[0].submitted_at + self.limits.linger_s - time.monotonic()
-                if left_s <= 0:
-                    break
-                self._changed.wait(left_s)
-            items: list[_Item] = []
-            pages, body_bytes = 0.0, 0
-            while self._items and pages < self.limits.batch_size and body_bytes < self.limits.batch_bytes_max:
-                item = self._items.popleft()
-                items.append(item)
-                pages += item.pages
-                body_bytes += item.body_bytes
-                self._urgent -= item.urgent
-            self._in_hand = items
-            return items
-
-    def _enough(self) -> bool:
-        return (
-            self._closing_at is not None
-            or self._held_pages >= self.limits.batch_size
-            or self._held_bytes >= self.limits.batch_bytes_max
-            or self._urgent > 0
-        )
+            while (due_at := self._held.due_at()) is None or due_at > time.monotonic():
+                self._changed.wait(None if due_at is None else due_at - time.monotonic())
+            self._in_hand = self._held.take(time.monotonic())
+            return self._in_hand
 
     def _write(self, encoded: Encoded) -> None:
         """Until it is on disk, however long the disk takes [E11-E13]."""
@@ -212,18 +160,17 @@ class Writer:
                     ) from fault
                 self._changed.wait(min(left_s, 0.2))
 
-    def _release(self, items: Sequence[_Item], fault: Exception | None) -> None:
+    def _release(self, parcels: Sequence[Parcel], fault: Exception | None) -> None:
         """Acknowledge, and let those go on who waited for room."""
         with self._changed:
-            self._held_pages -= sum(item.pages for item in items)
-            self._held_bytes -= sum(item.body_bytes for item in items)
+            self._held.release(parcels)
             roomy = self.has_room or self._closing_at is not None
             wanted, self._room_wanted = (self._room_wanted, []) if roomy else ([], self._room_wanted)
-        for item in items:
+        for parcel in parcels:
             if fault is None:
-                item.future.set_result(None)
+                parcel.future.set_result(None)
             else:
-                item.future.set_exception(fault)
+                parcel.future.set_exception(fault)
         for future in wanted:
             future.set_result(None)
 
@@ -242,10 +189,3 @@ class Writer:
             self.state = state
             with contextlib.suppress(Exception):  # a listener's fault is no fault of the store
                 self._on_state(state)
-
-
-def _weight(batch: Batch) -> float:
-    """How much of a transaction a batch fills, in pages."""
-    small = len(batch.discovered) + len(batch.links) + len(batch.sitemap_urls) + len(batch.requests)
-    small += sum(len(page.links) for page in batch.page_links) + sum(len(each.entries) for each in batch.listings)
-    return max(len(batch.pages), len(batch.done), len(batch.domains)) + small / _SMALL_ROWS_PER_PAGE

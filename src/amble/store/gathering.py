@@ -1,0 +1,160 @@
+"""What is held for the writer, in parcels, and when a transaction of it is due. Told the time; not safe for threads.
+
+A transaction costs some milliseconds whatever it holds. So `batch_size` pages ask for one, but not again within
+`pause_s`: a fast crawl stores what half a second brings, and a slow one the same hundred pages as ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from amble.store.seam import Batch
+
+_SMALL_ROWS_PER_PAGE = 100  # links and the like weigh less than a page
+_PARCELS = 4  # to a full transaction; a parcel is never divided
+_NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class WriterLimits:
+    """How much is gathered, held and retried."""
+
+    batch_size: int = 100  # pages that ask for a transaction, as the setting of that name
+    batch_bytes_max: int = 8 * 1024 * 1024  # of bodies in a transaction, unless one page has more
+    pause_s: float = 0.5  # from one transaction to the next that only `batch_size` asks for
+    linger_s: float = 1.0  # longest that a batch waits for company
+    held_pages_max: int = 1_000  # beyond either, there is no room; half of the pages ask for a transaction at once
+    held_bytes_max: int = 64 * 1024 * 1024
+    retry_s: float = 0.05  # after a fault; doubles up to ...
+    retry_s_max: float = 5.0
+    # Log length at which it is written into the file. About twice as much is held in memory; a longer log costs no
+    # less, and a shorter one makes more, smaller row groups.
+    wal_bytes_max: int = 32 * 1024 * 1024
+    checkpoint_retry_s: float = 30.0
+    close_s_max: float = 30.0  # how long `close` waits for a store that cannot be written
+
+
+class Parcel:
+    """Batches that go into the same transaction, and one promise to all who handed them over."""
+
+    __slots__ = ("batches", "body_bytes", "future", "is_urgent", "pages", "since")
+
+    def __init__(self, since: float) -> None:
+        self.batches: list[Batch] = []
+        self.pages = 0.0
+        self.body_bytes = 0
+        self.is_urgent = False
+        self.since = since
+        self.future: Future[None] = Future()
+        self.future.set_running_or_notify_cancel()  # once handed over, a batch cannot be taken back
+
+
+class Gathering:
+    """What has been handed over and is not stored yet."""
+
+    def __init__(self, limits: WriterLimits) -> None:
+        self.limits = limits
+        self.is_closing = False
+        self._parcels: deque[Parcel] = deque()
+        self._pages = self._taken_pages = 0.0
+        self._bytes = self._taken_bytes = 0
+        self._is_urgent = False
+        self._last_at = _NEVER  # when a transaction was last begun
+
+    def add(self, batch: Batch, now: float, *, urgent: bool = False) -> tuple[Parcel, bool]:
+        """The parcel that takes a batch, and whether the writer should look again when it is due."""
+        parcel = self._parcels[-1] if self._parcels else None
+        is_first = parcel is None
+        if parcel is None or self._is_full(parcel):
+            parcel = Parcel(now)
+            self._parcels.append(parcel)
+        had_enough = self._pages >= self.limits.batch_size
+        pages, body_bytes = _weight(batch), sum([len(page.body) for page in batch.pages if page.body])
+        parcel.batches.append(batch)
+        parcel.pages += pages
+        parcel.body_bytes += body_bytes
+        parcel.is_urgent |= urgent
+        self._pages += pages
+        self._bytes += body_bytes
+        self._is_urgent |= urgent
+        has_enough = not had_enough and self._pages >= self.limits.batch_size
+        return parcel, is_first or has_enough or self._is_pressing()
+
+    def due_at(self) -> float | None:
+        """When the next transaction is to begin, on the clock of `add`; None: not before something is handed over."""
+        if self._is_pressing():
+            return _NEVER
+        if not self._parcels:
+            return None
+        due_at = self._parcels[0].since + self.limits.linger_s
+        return min(due_at, self._last_at + self.limits.pause_s) if self._pages >= self.limits.batch_size else due_at
+
+    def take(self, now: float) -> list[Parcel]:
+        """Those of the next transaction. They stay held until they are released."""
+        limits, taken = self.limits, list[Parcel]()
+        pages, body_bytes = 0.0, 0
+        while self._parcels and pages < self._pages_most and body_bytes < limits.batch_bytes_max:
+            parcel = self._parcels.popleft()
+            taken.append(parcel)
+            pages += parcel.pages
+            body_bytes += parcel.body_bytes
+        self._pages -= pages
+        self._bytes -= body_bytes
+        self._taken_pages += pages
+        self._taken_bytes += body_bytes
+        self._is_urgent = any(parcel.is_urgent for parcel in self._parcels)
+        self._last_at = now
+        return taken
+
+    def take_rest(self) -> list[Parcel]:
+        """Everything, when there will be no further transaction."""
+        taken = list(self._parcels)
+        self._parcels.clear()
+        self._taken_pages, self._taken_bytes = self._taken_pages + self._pages, self._taken_bytes + self._bytes
+        self._pages, self._bytes = 0.0, 0
+        return taken
+
+    def release(self, parcels: Iterable[Parcel]) -> None:
+        """These are stored, or given up."""
+        for parcel in parcels:
+            self._taken_pages -= parcel.pages
+            self._taken_bytes -= parcel.body_bytes
+
+    @property
+    def has_room(self) -> bool:
+        return (
+            self._pages + self._taken_pages < self.limits.held_pages_max
+            and self._bytes + self._taken_bytes < self.limits.held_bytes_max
+        )
+
+    @property
+    def _pages_most(self) -> float:
+        """In a transaction, and waiting for one: as many again may come while it is written."""
+        return self.limits.held_pages_max / 2
+
+    def _is_pressing(self) -> bool:
+        return (
+            self._is_urgent
+            or self.is_closing
+            or self._pages >= self._pages_most
+            or self._bytes >= self.limits.batch_bytes_max
+        )
+
+    def _is_full(self, parcel: Parcel) -> bool:
+        return (
+            parcel.pages >= min(self.limits.batch_size, self._pages_most / _PARCELS)
+            or parcel.body_bytes >= self.limits.batch_bytes_max / _PARCELS
+        )
+
+
+def _weight(batch: Batch) -> float:
+    """How much of a transaction a batch fills, in pages."""
+    small = len(batch.discovered) + len(batch.links) + len(batch.sitemap_urls) + len(batch.requests)
+    for page in batch.page_links:
+        small += len(page.links)
+    for listing in batch.listings:
+        small += len(listing.entries)
+    return max(len(batch.pages), len(batch.done), len(batch.domains)) + small / _SMALL_ROWS_PER_PAGE
