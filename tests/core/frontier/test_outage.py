@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from amble.core.frontier.outage import PROBE_EVERY_S, WINDOW_S, Fault, Outage, Turn, fault_of
+from amble.core.frontier.outage import PARDONS_MAX, PROBE_EVERY_S, WINDOW_S, Fault, Outage, Turn, fault_of
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
 from amble.core.pacing.events import CircuitOpened, NetworkBack, NetworkDown
 from tests.core.frontier.story import FREE, OK, Answers, Reply, Story, broken, status
 
 VISIT = Visit("http://a.test/", task="http://a.test/")
-UP, NET, OWN, STALE = Fault.ANSWERED, Fault.NETWORK, Fault.OWN, Fault.STALE
+UP, NET, OWN, STALE = Fault.ANSWERED, Fault.REFUSED, Fault.OWN, Fault.STALE
+MUTE, NAMELESS = Fault.SILENT, Fault.NAMELESS
 TIMEOUT = broken(Failure.NETWORK_TIMEOUT)
 PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
 
@@ -27,11 +28,11 @@ PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
         (OK, UP),
         (status(500), UP),
         (broken(Failure.NETWORK_TLS_ERROR), UP),
-        (TIMEOUT, NET),
+        (TIMEOUT, MUTE),
         (Reply(200, None, failure=Failure.NETWORK_TIMEOUT), UP),  # a body that dripped away came from somewhere
         (broken(Failure.NETWORK_RESET), NET),
         (broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), UP),  # the resolver is there, and says no
-        (broken(Failure.NETWORK_DNS_FAILURE, dns_error="timeout"), NET),
+        (broken(Failure.NETWORK_DNS_FAILURE, dns_error="timeout"), NAMELESS),
         (PROXY, OWN),
         (broken(Failure.NETWORK_TIMEOUT, local_fault=True), OWN),
         (broken(Failure.NETWORK_RESET, local_fault=True), STALE),  # a kept connection, closed as it was used
@@ -50,7 +51,15 @@ Rows = list[tuple[float, str, Fault | None]]
 STORIES: list[tuple[str, Rows, bool]] = [
     # story                                                   (instant, domains, answer)                   down?
     ("three that worked fail", [(0, "abc", UP), (1, "abc", NET)], True),
-    ("two are too few to tell", [(0, "ab", UP), (1, "ab", NET)], False),
+    ("two that cut us off are there", [(0, "ab", UP), (1, "ab", NET)], False),
+    ("two that worked fall silent together", [(0, "ab", UP), (1, "ab", MUTE)], True),
+    ("... though one of them only lost its name", [(0, "ab", UP), (1, "a", MUTE), (2, "b", NAMELESS)], True),
+    ("two hosts of one site fall silent", [(0, "aA", UP), (1, "aA", MUTE)], False),
+    ("one falls silent", [(0, "a", UP), (1, "aaaaaa", MUTE)], False),
+    ("one falls silent, and another answers", [(0, "ab", UP), (1, "a", MUTE), (2, "b", UP), (3, "a", MUTE)], False),
+    ("two that never answered are silent", [(0, "c", UP), (1 + WINDOW_S, "ab", MUTE)], False),
+    ("no name at all can be looked up, from the start", [(0, "ab", NAMELESS)], True),
+    ("one name cannot be looked up", [(0, "aaaaaa", NAMELESS)], False),
     ("one of five still answers", [(0, "abcde", UP), (1, "abcd", NET)], False),
     ("... until it is done, and the rest still fails", [(0, "abcde", UP), (1, "abcd", NET), (30, "abcd", NET)], False),
     ("... and all others fail again", [(0, "abcde", UP), (15, "abcd", NET), (1 + WINDOW_S, "a", NET)], True),
@@ -67,8 +76,12 @@ STORIES: list[tuple[str, Rows, bool]] = [
 
 @pytest.mark.parametrize(("rows", "down"), [row[1:] for row in STORIES], ids=[row[0] for row in STORIES])
 def test_when_the_network_counts_as_down_f9(rows: Rows, down: bool) -> None:
-    outage = Outage()
-    turns = [outage.observe(domain, VISIT, fault, now) for now, domains, fault in rows for domain in domains]
+    outage, known, turns = Outage(), set[str](), []
+    for now, domains, fault in rows:
+        for letter in domains:
+            domain = f"{letter}.test" if letter.islower() else f"www.{letter.lower()}.test"
+            turns.append(outage.observe(domain, VISIT, fault, now, known=domain in known))
+            known |= {domain} if fault is UP else set()
     assert outage.is_down is down
     assert (Turn.DOWN in turns) is down
 
@@ -76,7 +89,7 @@ def test_when_the_network_counts_as_down_f9(rows: Rows, down: bool) -> None:
 def down_at(now: float) -> Outage:
     outage = Outage(give_up_after_s=1_800.0)
     for domain in "aaa":
-        outage.observe(domain, VISIT, OWN, now)
+        outage.observe(domain, VISIT, OWN, now, known=True)
     return outage
 
 
@@ -85,8 +98,8 @@ def test_while_it_is_down_one_request_goes_out_now_and_then() -> None:
     assert outage.hold_until(10.0) == 10.0 + PROBE_EVERY_S
     outage.sent(20.0)
     assert outage.hold_until(20.0) == 20.0 + PROBE_EVERY_S
-    assert outage.observe("b", VISIT, NET, 21.0) is Turn.NONE
-    assert outage.observe("b", VISIT, UP, 22.0) is Turn.BACK
+    assert outage.observe("b", VISIT, NET, 21.0, known=True) is Turn.NONE
+    assert outage.observe("b", VISIT, UP, 22.0, known=True) is Turn.BACK
     assert outage.hold_until(22.0) < 0
 
 
@@ -94,15 +107,33 @@ def test_the_attempts_of_the_window_are_given_back_and_no_others() -> None:
     outage = Outage()
     visits = {name: Visit(f"http://{name}.test/", attempt=3, task=name) for name in "abcd"}
     for name in "abcd":
-        outage.observe(name, visits[name], UP, 0.0)
-    outage.observe("d", visits["d"], NET, 1.0)  # long before: its own trouble
+        outage.observe(name, visits[name], UP, 0.0, known=True)
+    outage.observe("d", visits["d"], NET, 1.0, known=True)  # long before: its own trouble
     for name in "aabcd"[:4]:
-        outage.observe(name, visits[name], NET, 2.0 + WINDOW_S)
+        outage.observe(name, visits[name], NET, 2.0 + WINDOW_S, known=True)
     assert outage.is_down
     forgiven = {name: outage.forgive(visit).attempt for name, visit in visits.items()}
     # c is the one that settled it: that visit is put back as it was, and needs no forgiving.
     assert forgiven == {"a": 1, "b": 2, "c": 3, "d": 3}
     assert outage.forgive(visits["a"]).attempt == 3, "once"
+
+
+def test_who_fails_whenever_the_network_is_found_to_be_back_has_trouble_of_its_own() -> None:
+    """Two dead sites beside one so slow that it is out of sight most of the time: never waited for without end."""
+    outage, downs = Outage(), 0
+    for domain in ("a.test", "b.test"):
+        outage.observe(domain, VISIT, UP, 0.0, known=True)
+    for minute in range(1, 10):
+        began = 60.0 * minute
+        turns = [outage.observe(domain, VISIT, MUTE, began, known=True) for domain in ("a.test", "b.test")]
+        downs += Turn.DOWN in turns
+        outage.observe("slow.test", VISIT, UP, began + 30.0, known=True)
+    assert downs == PARDONS_MAX
+    assert not outage.excuses(MUTE), "what fails there, fails"
+    for fault in (UP, MUTE):
+        for domain in ("a.test", "b.test"):
+            outage.observe(domain, VISIT, fault, 900.0, known=True)
+    assert outage.is_down, "who has answered is believed again"
 
 
 def test_after_half_an_hour_what_fails_fails() -> None:
@@ -111,9 +142,9 @@ def test_after_half_an_hour_what_fails_fails() -> None:
     assert outage.hold_until(1_800.0) < 0
     assert not outage.is_down
     assert not outage.excuses(OWN)
-    outage.observe("a", VISIT, OWN, 1_801.0)
+    outage.observe("a", VISIT, OWN, 1_801.0, known=True)
     assert not outage.is_down
-    outage.observe("a", VISIT, UP, 1_802.0)
+    outage.observe("a", VISIT, UP, 1_802.0, known=True)
     assert outage.excuses(OWN), "and with the next answer it may begin again"
 
 
@@ -162,6 +193,32 @@ def test_a_resolver_that_is_down_when_the_crawl_begins_is_waited_for_f8() -> Non
     assert set(story.ends().values()) == {"done"}
     assert max(story.ended_at.values()) <= 330.0
     assert len([asked for asked in story.asked if asked.at < 300.0]) <= 9 + 300 / PROBE_EVERY_S + 1
+
+
+def test_two_sites_that_fall_silent_together_are_waited_for_f9() -> None:
+    story = crawl_through(lambda host, now: TIMEOUT if 5.0 <= now < 305.0 else None, NAMES[:2]).run()
+    assert set(story.ends().values()) == {"done"}
+    assert max(final.visit.attempt for final in story.finals.values()) == 1
+    assert max(story.ended_at.values()) <= 305.0 + 20.0 + PROBE_EVERY_S
+
+
+def test_two_sites_that_begin_without_a_resolver_are_waited_for_f8() -> None:
+    no_names = broken(Failure.NETWORK_DNS_FAILURE, dns_error="try_again")
+    story = crawl_through(lambda host, now: no_names if now < 300.0 else None, NAMES[:2], pages=2).run()
+    assert set(story.ends().values()) == {"done"}
+    assert max(story.ended_at.values()) <= 300.0 + PROBE_EVERY_S + 5.0
+
+
+def test_two_dead_sites_beside_a_slow_one_do_not_wait_for_its_end() -> None:
+    """The slow one is asked every 100 s, so that for most of the time nobody is heard but those that are dead."""
+    story = crawl_through(lambda host, now: TIMEOUT if now >= 5.0 and host != "c.test" else None, NAMES[:3])
+    slow = Reply(200, b"User-agent: *\nCrawl-delay: 100", (("Content-Type", "text/plain"),))
+    story.web["http://c.test/robots.txt"] = slow
+    story.run()
+    assert len([event for event in story.events if isinstance(event, NetworkDown)]) == PARDONS_MAX
+    dead = [at for url, at in story.ended_at.items() if "c.test" not in url]
+    assert max(dead) < max(story.ended_at.values())
+    assert {story.ends()[f"http://c.test/{number}"] for number in range(20)} == {"done"}
 
 
 def test_a_proxy_that_is_down_is_no_fault_of_the_only_site_f10() -> None:

@@ -9,36 +9,43 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from enum import Enum
+from typing import NamedTuple
 
 from amble.core.frontier.changes import Fetched
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
+from amble.core.sites import site_of
 
 WINDOW_S = 20.0  # what a domain last said counts for so long
 SHARE = 0.9  # of the domains heard of in the window
 DOMAINS_MIN = 3  # fewer may well fail by chance
 DOMAINS_MIN_UNPROVEN = 8  # while nobody has answered yet: a list of dead names is no outage
+SITES_MIN = 2  # where not one is heard but these, and all of them fell silent together
+PARDONS_MAX = 3  # outages in a row without an answer of its own: then what fails there is not the network
 OWN_MIN = 3  # faults of our own in a row: these need no comparison
 PROBE_EVERY_S = 8.0
 
-_NETWORK = frozenset(
-    {
-        Failure.NETWORK_TIMEOUT,
-        Failure.NETWORK_DNS_FAILURE,
-        Failure.NETWORK_CONNECTION_REFUSED,
-        Failure.NETWORK_RESET,
-    }
-)
-_SILENT = frozenset({Failure.CANCELLED, Failure.ADDRESS_FORBIDDEN})  # the network was not tried
+_UNTRIED = frozenset({Failure.CANCELLED, Failure.ADDRESS_FORBIDDEN})
 
 
 class Fault(Enum):
     """What one answer says about the network."""
 
     ANSWERED = "answered"  # somebody out there spoke to us
-    NETWORK = "network"  # the site's fault, or the network's
+    REFUSED = "refused"  # the site's fault, or the network's: something out there cut us off
+    SILENT = "silent"  # likewise, and nothing came
+    NAMELESS = "nameless"  # its name's servers, or our resolver, said nothing
     OWN = "own"  # our proxy's, or this machine's
     STALE = "stale"  # a kept connection was closed as it was used: a new one tells more, and nobody is to blame
+
+
+_NETWORK = {
+    Failure.NETWORK_CONNECTION_REFUSED: Fault.REFUSED,
+    Failure.NETWORK_RESET: Fault.REFUSED,
+    Failure.NETWORK_TIMEOUT: Fault.SILENT,
+    Failure.NETWORK_DNS_FAILURE: Fault.NAMELESS,
+}
+_SITES_OR_NETWORKS = frozenset(_NETWORK.values())
 
 
 class Turn(Enum):
@@ -55,13 +62,25 @@ def fault_of(fetched: Fetched) -> Fault | None:
         return Fault.STALE
     if fetched.proxy_fault or fetched.local_fault:
         return Fault.OWN
-    if fetched.failure in _SILENT:
+    if fetched.failure in _UNTRIED:
         return None
     if fetched.status is not None:
         return Fault.ANSWERED  # though its body may have dripped away
-    if fetched.failure in _NETWORK and fetched.dns_error != "no_such_name":  # a resolver that says no is up
-        return Fault.NETWORK
-    return Fault.ANSWERED
+    if fetched.failure is None or fetched.dns_error == "no_such_name":  # a resolver that says no is up
+        return Fault.ANSWERED
+    return _NETWORK.get(fetched.failure, Fault.ANSWERED)
+
+
+class Heard(NamedTuple):
+    """The last word of a domain."""
+
+    at: float
+    fault: Fault
+    known: bool  # it answered before
+
+    @property
+    def failed(self) -> bool:
+        return self.fault is not Fault.ANSWERED
 
 
 class Outage:
@@ -71,11 +90,12 @@ class Outage:
         self._give_up_after_s = give_up_after_s
         self.since: float | None = None  # down from then on
         self.probe_at = -math.inf
-        self._heard: dict[str, tuple[float, bool]] = {}  # domain -> when, and whether it failed; the oldest first
+        self._heard: dict[str, Heard] = {}  # the last word of each domain; the oldest first
         self._failing = 0  # of these
         self._ailing: dict[str, float] = {}  # domain -> when it began to fail, of those that have not answered since
         self._burnt: dict[tuple[Kind, str], tuple[float, int]] = {}  # visits that failed in the window, and how often
         self._forgiven: dict[tuple[Kind, str], int] = {}
+        self._pardoned: dict[str, int] = {}  # domain -> outages that it was part of, without an answer since
         self._own_streak = 0
         self._proven = False  # somebody answered, in this run
         self._gave_up = False  # it lasted too long: what fails, fails, until somebody answers
@@ -99,7 +119,7 @@ class Outage:
         """Whether a failure of this kind is held against nobody, as things stand."""
         if fault is Fault.STALE:
             return True
-        return (fault is Fault.OWN and not self._gave_up) or (fault is Fault.NETWORK and self.since is not None)
+        return (fault is Fault.OWN and not self._gave_up) or (fault in _SITES_OR_NETWORKS and self.since is not None)
 
     @property
     def reason(self) -> str:
@@ -115,7 +135,7 @@ class Outage:
 
     def failing(self) -> Iterable[str]:
         """Domains that failed in the window: none of them is to blame."""
-        return [domain for domain, (_, failed) in self._heard.items() if failed]
+        return [domain for domain, heard in self._heard.items() if heard.fault is not Fault.ANSWERED]
 
     def forgive(self, visit: Visit) -> Visit:
         """A visit without the attempts that the outage cost it."""
@@ -124,34 +144,50 @@ class Outage:
 
     # -- learning
 
-    def observe(self, domain: str, visit: Visit, fault: Fault | None, now: float) -> Turn:
-        """Take in what one answer says."""
+    def observe(self, domain: str, visit: Visit, fault: Fault | None, now: float, *, known: bool) -> Turn:
+        """Take in what one answer says. `known`: the domain answered before."""
         if fault is None or fault is Fault.STALE:
             return Turn.NONE
         failed = fault is not Fault.ANSWERED
-        self._hear(domain, failed, now)
+        self._hear(domain, Heard(now, fault, known), now)
         if not failed:
             self._ailing.pop(domain, None)
+            self._pardoned.pop(domain, None)
             self._proven, self._own_streak, self._gave_up = True, 0, False
             return self._end() if self.since is not None else Turn.NONE
         self._own_streak = self._own_streak + 1 if fault is Fault.OWN else 0
         if self.since is not None or self._gave_up:
             return Turn.NONE
         if not self._all_fail():
-            if fault is Fault.NETWORK:
+            if fault is not Fault.OWN:
                 self._burn((visit.kind, visit.url), now)
             return Turn.NONE
         self.since, self.probe_at = now, now + PROBE_EVERY_S
         for key, (_, spent) in self._burnt.items():
             self._forgiven[key] = self._forgiven.get(key, 0) + spent
         self._burnt.clear()
+        for failing in self.failing():
+            self._pardoned[failing] = self._pardoned.get(failing, 0) + 1
         return Turn.DOWN
 
     def _all_fail(self) -> bool:
         if self._own_streak >= OWN_MIN:
             return True
+        if self._failing < SHARE * len(self._heard):
+            return False
         enough = DOMAINS_MIN if self._proven else DOMAINS_MIN_UNPROVEN
-        return self._failing >= enough and self._failing >= SHARE * len(self._heard)
+        return self._failing >= enough or self._few_fell_silent()
+
+    def _few_fell_silent(self) -> bool:
+        """Whether sites that have nothing in common but us fell silent, or have no names any more, and nobody speaks.
+
+        What is refused or cut off was somewhere; and a site that never spoke may not be there at all.
+        """
+        silent = all(
+            heard.fault is Fault.NAMELESS or (heard.fault is Fault.SILENT and heard.known)
+            for heard in self._heard.values()
+        )
+        return silent and len({site_of(domain) for domain in self._heard}) >= SITES_MIN
 
     def _end(self) -> Turn:
         self.since = None
@@ -160,16 +196,22 @@ class Outage:
         self._failing = 0
         return Turn.BACK
 
-    def _hear(self, domain: str, failed: bool, now: float) -> None:
+    def _hear(self, domain: str, word: Heard, now: float) -> None:
         heard = self._heard
         before = heard.pop(domain, None)
-        self._failing -= before is not None and before[1]
-        # Who failed for long while others did well has trouble of its own, and still has when the others are done.
-        if not failed or now - self._ailing.setdefault(domain, now) <= WINDOW_S:
-            heard[domain] = (now, failed)
-            self._failing += failed
-        while heard and heard[oldest := next(iter(heard))][0] < now - WINDOW_S:
-            self._failing -= heard.pop(oldest)[1]
+        self._failing -= before is not None and before.failed
+        if not word.failed or self._may_be_the_networks(domain, now):
+            heard[domain] = word
+            self._failing += word.failed
+        while heard and heard[oldest := next(iter(heard))].at < now - WINDOW_S:
+            self._failing -= heard.pop(oldest).failed
+
+    def _may_be_the_networks(self, domain: str, now: float) -> bool:
+        """Who failed for long while others did well has trouble of its own, and still has when the others are done.
+        So has who fails whenever somebody else found the network to be back: or it would be waited for again and again.
+        """
+        lately = now - self._ailing.setdefault(domain, now) <= WINDOW_S
+        return lately and self._pardoned.get(domain, 0) < PARDONS_MAX
 
     def _burn(self, key: tuple[Kind, str], now: float) -> None:
         burnt = self._burnt

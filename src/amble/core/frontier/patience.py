@@ -43,7 +43,7 @@ class Patience:
         """Whether this failure is not the site's: then its visit is put back as it was, and no pace hears of it."""
         outage, fault = self.outage, fault_of(fetched)
         since = outage.since
-        turn = outage.observe(lane.domain, visit, fault, now)
+        turn = outage.observe(lane.domain, visit, fault, now, known=lane.pace.last_success is not None)
         if turn is Turn.DOWN:
             self._pardon(now, utc, changes)
             changes.events = (*changes.events, NetworkDown("network", outage.reason, fetched.detail))
