@@ -227,6 +227,32 @@ def test_what_cannot_be_merged_is_refused_before_anything_is_fetched(merge: str,
         assert states(farm, con) == {"/old": "untouched"}
 
 
+@pytest.mark.parametrize(
+    "source", ["CRAWL (SELECT '{url}') EXTRACT (length(body) AS n)", "SELECT *, 1 AS n FROM crawl('{url}')"]
+)
+@pytest.mark.parametrize(
+    ("on", "clauses"),
+    [
+        ("known.url = s.url", "WHEN MATCHED THEN UPDATE SET titel = s.title"),
+        ("known.url = s.url", "WHEN MATCHED THEN UPDATE SET title = s.titel"),
+        ("known.url = s.url", "WHEN MATCHED THEN UPDATE SET title = lowercase(s.title)"),
+        ("known.url = s.url", "WHEN NOT MATCHED BY SOURCE AND known.absent THEN DELETE"),
+        ("known.url = s.url", "WHEN MATCHED THEN FORGET"),
+        ("known.address = s.url", "WHEN MATCHED THEN DELETE"),
+        ("known.url = s.url", "WHEN NOT MATCHED THEN INSERT (url, n) VALUES (s.url, s.n)"),
+    ],
+)
+def test_a_mistake_in_the_clauses_is_told_before_anything_is_fetched(source: str, on: str, clauses: str) -> None:
+    with web(SITE) as (farm, con):
+        prepared(farm, con, "/old")
+        with pytest.raises(duckdb.Error):
+            con.execute(
+                f"CRAWLING MERGE INTO known USING ({source.format(url=farm.url('a.test'))}) AS s ON ({on}) {clauses}"
+            )
+        assert farm.log() == []
+        assert staged_tables(con) == 0
+
+
 def test_clauses_are_guarded_wherever_they_stand() -> None:
     clauses = (
         "WHEN MATCHED THEN UPDATE SET x = 'WHEN NOT MATCHED BY SOURCE THEN' "

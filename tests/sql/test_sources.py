@@ -182,6 +182,28 @@ def test_what_is_wrong_is_told_before_anything_is_fetched(query: str) -> None:
         assert farm.log() == []
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT titel FROM crawl('URL')",
+        "SELECT lowercase(title) FROM crawl('URL')",
+        "SELECT title FROM crawl('URL') c JOIN absent USING (url)",
+        "SELECT title FROM crawl('URL') GROUP BY url",
+        "/* why */ CREATE TABLE known AS FROM crawl('URL')",
+        "INSERT INTO known SELECT title, url FROM crawl('URL')",
+        "SELECT c.url FROM sitemap('URL') s JOIN crawl('URL') c ON c.url = s.loc",
+        "WITH c AS (FROM crawl('URL')) SELECT * FROM c WHERE http_status = $status AND nothing",
+    ],
+)
+def test_a_mistake_in_the_query_costs_no_request(query: str) -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        con.execute("CREATE TABLE known (url VARCHAR)")
+        parameters = {"status": 200} if "$status" in query else None
+        with pytest.raises((duckdb.BinderException, duckdb.CatalogException)):
+            con.execute(query.replace("URL", farm.url("a.test")), parameters)
+        assert farm.log() == []
+
+
 def test_a_crawl_in_a_transaction_is_refused_and_the_transaction_goes_on() -> None:
     with web(Site(name="a.test", pages=SMALL)) as (farm, con):
         con.execute("BEGIN; CREATE TABLE t AS SELECT 1 AS x")

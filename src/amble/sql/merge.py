@@ -21,11 +21,13 @@ from amble.errors import StatementError
 from amble.sql import options
 from amble.sql.crawling import Place, refuse_transaction
 from amble.sql.result import Table
-from amble.sql.sources import rewrite
+from amble.sql.sources import rewrite, without_pages
 from amble.sql.staging import Staged, limit_of, staged
 from amble.sql.statements import Crawl, Merge
 from amble.sql.targets import check_mergeable, path_sql
 from amble.sql.tokens import Kind, tokens_of
+from amble.sql.unfetched import no_pages, refuse_mistakes
+from amble.store.clauses import Clauses
 from amble.store.database import quote
 
 COLUMNS = (
@@ -39,21 +41,40 @@ _LASTS = "(error_type IS NULL OR http_status IN (404, 410))"
 def run_merge(place: Place, merge: Merge, values: Mapping[str, Any]) -> Table:
     """Everything that can be refused is refused before anything is fetched."""
     refuse_transaction(place.connection, "CRAWLING MERGE")
-    target = path_sql(merge.target)
     check_mergeable(place.connection, merge.target)
     by_source = _by_source(merge.clauses_sql)
     key = _target_key(place.connection, merge) if by_source else None
     limit = options.whole(merge.limit, values, "LIMIT")
+    _refuse_mistakes(place, merge, by_source, key)
     with _source(place, merge, values, limit) as (source, asked, got):
-        clauses = _guard(merge.clauses_sql, by_source, f"{key} IN (SELECT url FROM {asked} WHERE {_LASTS})")
-        alias = quote(merge.alias) if merge.alias else "source"
-        named = f" AS {quote(merge.target_alias)}" if merge.target_alias else ""
-        returning = "" if _returns(merge.clauses_sql) else " RETURNING merge_action"
-        sql = f"MERGE INTO {target}{named} USING ({source}) AS {alias} ON {merge.on_sql}\n{clauses}\n{returning}"
-        answer = _transact(place.connection, sql, got, returns=not returning)
+        sql = _merge_sql(merge, by_source, key, source, asked)
+        answer = _transact(place.connection, sql, got, returns=_returns(merge.clauses_sql))
     if got is not None and got.interrupted is not None:
         raise got.interrupted  # what had been fetched is merged
     return answer
+
+
+def _merge_sql(
+    merge: Merge, by_source: list[tuple[int, int | None, int]], key: str | None, source: str, asked: str
+) -> str:
+    clauses = _guard(merge.clauses_sql, by_source, f"{key} IN (SELECT url FROM {asked} WHERE {_LASTS})")
+    alias = quote(merge.alias) if merge.alias else "source"
+    named = f" AS {quote(merge.target_alias)}" if merge.target_alias else ""
+    returning = "" if _returns(merge.clauses_sql) else " RETURNING merge_action"
+    target = path_sql(merge.target)
+    return f"MERGE INTO {target}{named} USING ({source}) AS {alias} ON {merge.on_sql}\n{clauses}\n{returning}"
+
+
+def _refuse_mistakes(place: Place, merge: Merge, by_source: list[tuple[int, int | None, int]], key: str | None) -> None:
+    """A column that does not exist is told now, and not when everything has been fetched."""
+    nothing = no_pages()
+    if isinstance(merge.source, Crawl):
+        nothing = no_pages(Clauses.of(place.connection, None, merge.source.extract).extract)
+        source: str | None = f"SELECT * FROM {nothing}"
+    else:
+        source = without_pages(merge.source)
+    if source is not None:
+        refuse_mistakes(place, _merge_sql(merge, by_source, key, source, nothing), None, "CRAWLING MERGE")
 
 
 @contextmanager

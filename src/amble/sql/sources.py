@@ -34,6 +34,7 @@ from amble.sql.sitemaps import ENTRIES, entries_of
 from amble.sql.staging import least, staged
 from amble.sql.statements import Crawl, Option, Parameter
 from amble.sql.stores import store_in_use
+from amble.sql.unfetched import no_pages, no_rows, refuse_mistakes
 from amble.store.database import quote, quote_text
 
 _MENTIONS = re.compile(
@@ -43,6 +44,7 @@ _MENTIONS = re.compile(
 _PREFIX = "amble_call_"
 _KEPT_MAX = 32  # temporary tables of earlier queries: a relation may still read them
 _numbers = count(1)
+_NOTHING = {"crawl": no_pages(), "sitemap": no_rows(ENTRIES)}  # what has the same columns whatever is fetched
 
 
 @dataclass(slots=True)
@@ -73,12 +75,32 @@ def rewrite(place: Place, sql: str, parameters: Any = None, *, limit: int | None
     values = values_of(parameters)
     rewritten.sql = sql = numbered(sql)
     refuse_mismatch(values, named_in(sql))
-    for item in reversed([item for item in find(sql) if not (isinstance(item, Call) and item.name in own)]):
+    items = [item for item in find(sql) if not (isinstance(item, Call) and item.name in own)]
+    if (bare := _without_pages(sql, items)) is not None:
+        refuse_mistakes(place, bare, bound(bare, values), "crawl()")
+    for item in reversed(items):
         text = _call(place, item, values, limit, rewritten) if isinstance(item, Call) else _live(place, item)
-        alias = "" if item.has_alias else f" AS {item.name}"
-        rewritten.sql = f"{rewritten.sql[: item.at]}{text}{alias}{rewritten.sql[item.end :]}"
+        rewritten.sql = _replaced(rewritten.sql, item, text)
     rewritten.parameters = bound(rewritten.sql, values)
     return rewritten
+
+
+def without_pages(sql: str) -> str | None:
+    """The query as it would be if there were no pages; None where nobody knows the columns of what it reads."""
+    return _without_pages(sql, find(sql))
+
+
+def _without_pages(sql: str, items: Sequence[Call | LiveTable]) -> str | None:
+    if not items or any(item.name not in _NOTHING for item in items):
+        return None
+    for item in reversed(items):
+        sql = _replaced(sql, item, _NOTHING[item.name])
+    return sql
+
+
+def _replaced(sql: str, item: Call | LiveTable, text: str) -> str:
+    alias = "" if item.has_alias else f" AS {item.name}"
+    return f"{sql[: item.at]}{text}{alias}{sql[item.end :]}"
 
 
 def _own_functions(connection: DuckDBPyConnection) -> frozenset[str]:
