@@ -18,13 +18,15 @@ from amble.core.frontier.plan import CrawlPlan
 from amble.core.pacing.pace import Pace
 from amble.core.robots.book import RobotsBook
 from amble.core.scope import Scope
+from amble.crawl import Crawl
 from amble.fetcher.fetcher import Fetcher
 from amble.fetcher.multi import Multi
 from amble.jobs.job import Job
 from amble.store.writer import Writer
 
 STAGES: dict[str, list[tuple[Any, str]]] = {
-    "fetch": [(Fetcher, "fetch"), (Multi, "_on_ready"), (Multi, "_on_time")],
+    "fetch": [(Fetcher, "start"), (Fetcher, "_fetch"), (Multi, "_on_ready"), (Multi, "_on_time")],
+    "loop": [(Crawl, "_dispatch"), (Crawl, "_sent"), (Crawl, "_landed"), (visitor_module._UnderWay, "fetched")],
     "page: guard": [(page_module, "is_calm")],
     "page: tree": [(page_module, "read_tree")],
     "page: links": [(page_module, "collect_links")],

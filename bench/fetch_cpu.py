@@ -24,7 +24,8 @@ import uvloop
 
 from amble.core.addresses import AddressPolicy
 from amble.core.page.page import read_page
-from amble.fetcher import Fetcher, FetchRequest, Resolution
+from amble.fetcher import Fetcher, FetchRequest
+from bench._loopback import Loopback
 
 IN_FLIGHT = 50
 ROUNDS = 12
@@ -85,17 +86,9 @@ def _serve(tell: Connection) -> None:
 Fetch = Callable[[str], Awaitable[bytes]]
 
 
-class _Loopback:
-    async def resolve(self, host: str) -> Resolution:
-        return Resolution(("127.0.0.1",))
-
-    def close(self) -> None:
-        pass
-
-
 async def _amble(stack: AsyncExitStack) -> Fetch:
     policy = AddressPolicy.of(opened=["127.0.0.0/8"])
-    fetcher = await stack.enter_async_context(Fetcher(policy=policy, resolver=_Loopback()))
+    fetcher = await stack.enter_async_context(Fetcher(policy=policy, resolver=Loopback()))
 
     async def fetch(url: str) -> bytes:
         return (await fetcher.fetch(FetchRequest(url))).body or b""

@@ -17,7 +17,8 @@ from amble.core.frontier.lane import Lane
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.pacing.permit import Permit
 from amble.fetcher import FetchResult
-from amble.workers import Fetch, LocalVisitor, Visitor, Wants
+from amble.fetcher.calls import Cancel
+from amble.workers import Fetch, LocalVisitor, Visited, Visitor, Wants
 
 
 class Crawl:
@@ -38,7 +39,7 @@ class Crawl:
         self._in_flight_max = in_flight_max
         self._on_changes = on_changes
         self.on_wants: Callable[[], None] = lambda: None  # told when the frontier may want something of a store
-        self._tasks: dict[asyncio.Task[None], Ready] = {}
+        self._under_way: dict[Permit, Cancel] = {}
         self._settled = asyncio.Event()
         self._holds: set[str] = set()  # who wants nothing more to be sent for now
         self._error: BaseException | None = None
@@ -60,8 +61,9 @@ class Crawl:
             self.stop()
             raise
         finally:
-            # Those that have just settled are still to be let go; after a fault, those that were cancelled.
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            while self._under_way:  # after a fault: those that were told to end
+                self._settled.clear()
+                await self._settled.wait()
         if self._error is not None:
             raise self._error
 
@@ -69,7 +71,7 @@ class Crawl:
         """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
         pouring = self._take_in()
         utc, changes = self.clock.utc(), Changes()
-        while len(self._tasks) < self._in_flight_max:
+        while len(self._under_way) < self._in_flight_max:
             if self._holds:
                 return math.inf
             now = self.clock.monotonic()
@@ -82,9 +84,7 @@ class Crawl:
                 return None
             if not isinstance(step, Ready):
                 return 0.0 if pouring else max(0.0, step.instant - now)
-            task = asyncio.create_task(self._visit(step))
-            self._tasks[task] = step
-            task.add_done_callback(self._done)
+            self._send(step)
         return 0.0 if pouring else math.inf  # every place is taken: whoever lands makes room
 
     def _take_in(self) -> bool:
@@ -96,33 +96,39 @@ class Crawl:
         self._on_changes(self.plan.pour(self.clock.monotonic(), utc), None, None, utc)
         return bool(frontier.inflows)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        ready = self._tasks.pop(task)
-        self._settled.set()
-        if task.cancelled():  # perhaps before it had begun
-            utc = self.clock.utc()
-            self._on_changes(self.plan.cancelled(ready, self.clock.monotonic(), utc), ready, None, utc)
-        else:
-            self._error = self._error or task.exception()
-
-    async def _visit(self, ready: Ready) -> None:
+    def _send(self, ready: Ready) -> None:
         visit, permit = ready
         lane = self.plan.frontier.lanes[self.plan.frontier.key_of(visit.url)]
-        sent = partial(self._sent, lane, permit)
-        visited = await self.visitor.visit(visit, permit.gap_s, sent)
-        now, utc = self.clock.monotonic(), self.clock.utc()
-        if visited is None:
-            sent(now)  # it may have been, at any moment until now
-            self._on_changes(self.plan.lost(ready, now, utc), ready, None, utc)
-            return
-        result, reading = visited
-        if result.peer_ip is not None:
-            self.plan.frontier.share(lane, result.peer_ip, now)
-        self._on_changes(self.plan.settle(ready, result, reading, now, utc), ready, result, utc)
+        sent, landed = partial(self._sent, lane, permit), partial(self._landed, lane, ready)
+        self._under_way[permit] = self.visitor.visit(visit, permit.gap_s, sent, landed)
 
     def _sent(self, lane: Lane, permit: Permit, instant: float) -> None:
         if self.plan.frontier.left(lane, permit, instant):
             self._settled.set()
+
+    def _landed(self, lane: Lane, ready: Ready, visited: Visited | None, error: BaseException | None) -> None:
+        """However a visit ended, it ends here."""
+        del self._under_way[ready.permit]
+        self._settled.set()
+        try:
+            self._settle(lane, ready, visited, error)
+        except Exception as fault:
+            self.fail(fault)
+
+    def _settle(self, lane: Lane, ready: Ready, visited: Visited | None, error: BaseException | None) -> None:
+        now, utc = self.clock.monotonic(), self.clock.utc()
+        if isinstance(error, asyncio.CancelledError):
+            self._on_changes(self.plan.cancelled(ready, now, utc), ready, None, utc)
+        elif error is not None:
+            self.fail(error)
+        elif visited is None:
+            self._sent(lane, ready.permit, now)  # it may have been, at any moment until now
+            self._on_changes(self.plan.lost(ready, now, utc), ready, None, utc)
+        else:
+            result, reading = visited
+            if result.peer_ip is not None:
+                self.plan.frontier.share(lane, result.peer_ip, now)
+            self._on_changes(self.plan.settle(ready, result, reading, now, utc), ready, result, utc)
 
     # -- from outside
 
@@ -154,5 +160,5 @@ class Crawl:
     def stop(self) -> None:
         """End at once: what is under way is handed back as well."""
         self.drain()
-        for task in self._tasks:
-            task.cancel()
+        for cancel in list(self._under_way.values()):
+            cancel()

@@ -19,6 +19,7 @@ from amble.crawl import Crawl
 from amble.fetcher import FetchRequest, FetchResult
 from amble.settings import Settings
 from amble.testing import virtual
+from amble.workers import TaskFetch
 from tests.crawl.rig import QUICK, Crawled
 
 STEADY: dict[str, Any] = {**QUICK, "fixed_delay": 1.0, "max_parallel_per_domain": 4}
@@ -28,7 +29,7 @@ def site(host: str, pages: int) -> list[str]:
     return [f"http://{host}/{number}" for number in range(pages)]
 
 
-class FakeFetcher:
+class FakeFetcher(TaskFetch):
     """Sends at once and answers after a while; counts who is under way."""
 
     def __init__(self, clock: virtual.VirtualClock, took_s: float = 0.1, pages: dict[str, bytes] | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from amble.core.addresses import AddressPolicy
 from amble.core.outcome import Failure
 from amble.fetcher import Fetcher, FetcherSettings, FetchRequest, FetchResult
 from amble.fetcher.authorities import default_ca_file
+from amble.fetcher.calls import awaited
 from amble.fetcher.engine import Engine
 from amble.fetcher.guard import Guard, Pin, Route, packed, pin_host
 from amble.testing.rawserver import RawServer, answer_each, response, serve
@@ -138,7 +140,8 @@ async def run_with(url: str, *pins: Pin) -> list[FetchResult]:
     settings = FetcherSettings(http_timeout=2.0)
     engine = Engine(settings, default_ca_file(), clock, asyncio.get_running_loop())
     try:
-        return [await engine.run(FetchRequest(url), url, Route(pin), clock.monotonic()) for pin in pins]
+        begun = [partial(engine.start, FetchRequest(url), url, Route(pin), clock.monotonic()) for pin in pins]
+        return [result for begin in begun if (result := await awaited(begin)) is not None]
     finally:
         engine.close()
 

@@ -8,6 +8,7 @@ from collections import Counter
 from amble.core.frontier.changes import State
 from amble.core.frontier.visit import Visit
 from amble.core.outcome import Failure
+from amble.fetcher.calls import Cancel, OnDone, in_task
 from amble.workers.visitor import OnSent, Visited, Visitor
 from tests.crawl.test_loop import Scene, in_virtual_time, site
 
@@ -22,13 +23,15 @@ class Mortal:
         self._left = Counter(deaths)
         self.died_at: list[float] = []
 
-    async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
+    def visit(self, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
         if not self._left[visit.url]:
-            return await self._inner.visit(visit, gap_s, on_sent)
+            return self._inner.visit(visit, gap_s, on_sent, on_done)
         self._left[visit.url] -= 1
+        return in_task(self._die(), on_done)
+
+    async def _die(self) -> None:
         await asyncio.sleep(DIES_AFTER_S)
         self.died_at.append(asyncio.get_running_loop().time())
-        return None
 
 
 def scene_of(deaths: dict[str, int]) -> tuple[Scene, Mortal]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
+from functools import partial
+from typing import NamedTuple
 
 from amble.clock import Clock
 from amble.core.outcome import Failure
+from amble.fetcher.calls import Cancel, OnDone
 from amble.fetcher.curl import Transfer
 from amble.fetcher.deadlines import Deadlines
 from amble.fetcher.guard import Route
-from amble.fetcher.multi import Finished, Multi
+from amble.fetcher.multi import Finished, Multi, OnFinished
 from amble.fetcher.request import FetchRequest
 from amble.fetcher.result import FetchResult
 from amble.fetcher.settings import FetcherSettings
@@ -19,6 +22,16 @@ from amble.fetcher.verdict import read_result
 
 _UNLIMITED = 1_000_000
 _CLOSED = Finished(-1, "the fetcher was closed")
+
+
+class _Running(NamedTuple):
+    """A transfer under way, and who waits for it."""
+
+    transfer: Transfer
+    url: str
+    began: float
+    proxied: bool
+    on_done: OnDone[FetchResult]
 
 
 class Engine:
@@ -35,23 +48,37 @@ class Engine:
         self._deadlines = Deadlines(settings, self._multi, clock, loop)
         self._idle: list[Transfer] = []
 
-    async def run(self, request: FetchRequest, url: str, route: Route, began: float) -> FetchResult:
-        """One transfer, from connecting to its result."""
+    def start(
+        self, request: FetchRequest, url: str, route: Route, began: float, on_done: OnDone[FetchResult]
+    ) -> Cancel:
+        """One transfer, from connecting to its result. Takes no slot: whoever calls this has one."""
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         timeout_s = began + self._settings.http_timeout - self._clock.monotonic()
         transfer.prepare(request, url, route, timeout_s)
+        running = _Running(transfer, url, began, route.proxy is not None, on_done)
+        on_finished = partial(self._finished, running)
+        self._multi.start(transfer, on_finished)
         self._deadlines.watch(transfer)
-        try:
-            finished = await self._multi.start(transfer)
-            if transfer.error is not None:
-                raise transfer.error
+        return partial(self._cancel, running, on_finished)
+
+    def _finished(self, running: _Running, finished: Finished) -> None:
+        transfer, url, began, proxied, on_done = running
+        error, result = transfer.error, None
+        if error is None:
             now = self._clock.monotonic()
-            return read_result(transfer, finished, url=url, began=began, now=now, proxied=route.proxy is not None)
-        finally:
-            self._multi.drop(transfer)
-            self._deadlines.forget(transfer)
-            transfer.let_go()
-            self._idle.append(transfer)
+            result = read_result(transfer, finished, url=url, began=began, now=now, proxied=proxied)
+        self._put_away(transfer)
+        on_done(result, error)
+
+    def _cancel(self, running: _Running, on_finished: OnFinished) -> None:
+        if self._multi.drop(running.transfer, on_finished):
+            self._put_away(running.transfer)
+            running.on_done(None, asyncio.CancelledError())
+
+    def _put_away(self, transfer: Transfer) -> None:
+        self._deadlines.forget(transfer)
+        transfer.let_go()
+        self._idle.append(transfer)
 
     def _new_transfer(self) -> Transfer:
         return Transfer(self._settings, self._ca_file, self._multi, self._clock)

@@ -6,7 +6,8 @@ No redirect is followed, no robots.txt asked and nothing paced in here: those ar
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -17,10 +18,18 @@ from amble.core.outcome import Failure
 from amble.core.urls import Base, Refusal, normalize, origin_of
 from amble.errors import BadUrl, FetcherClosed, SettingsError
 from amble.fetcher.authorities import default_ca_file
+from amble.fetcher.calls import Cancel, OnDone, awaited, ended, in_task
 from amble.fetcher.engine import Engine
 from amble.fetcher.guard import Guard, Route, pin_proxy
 from amble.fetcher.request import FetchRequest
-from amble.fetcher.resolver import DnsError, RememberingResolver, Resolution, Resolver, ThreadedResolver
+from amble.fetcher.resolver import (
+    DnsError,
+    KnowingResolver,
+    RememberingResolver,
+    Resolution,
+    Resolver,
+    ThreadedResolver,
+)
 from amble.fetcher.result import FetchResult, Phase
 from amble.fetcher.settings import FetcherSettings
 
@@ -50,6 +59,9 @@ class Fetcher:
         self._guard = Guard(policy or AddressPolicy())
         self._clock = clock or SystemClock()
         self._resolver = resolver or _system_resolver(self.settings, self._clock)
+        self._known: Callable[[str], Resolution | None] = (
+            self._resolver.known if isinstance(self._resolver, KnowingResolver) else _nothing_known
+        )
         self._ca_file = self.settings.ca_file or default_ca_file()
         if not Path(self._ca_file).is_file():
             raise SettingsError(f"ca_file = {self._ca_file!r}: no such file", hint="name a PEM file of authorities")
@@ -66,16 +78,29 @@ class Fetcher:
 
     async def fetch(self, request: FetchRequest) -> FetchResult:
         """Make one request. Whatever the network or the server does is in the result; only our own mistakes raise."""
+        result: FetchResult | None = await awaited(partial(self.start, request))
+        assert result is not None
+        return result
+
+    def start(self, request: FetchRequest, on_done: OnDone[FetchResult]) -> Cancel:
+        """The same, for whoever would rather be called than wait. Never calls `on_done` before it has returned, save
+        by `cancel`; a URL that cannot be fetched by anybody, and a fetcher that is closed, still raise."""
         url = _read_url(request.url)
         engine = self._running()
+        route = self._route_now(_target(origin_of(url)), request)
+        if isinstance(route, Route) and engine.slots.take_now():
+            call = _Call(self, engine, request, on_done, self._clock.monotonic())
+            return call.start(url, route)
+        return in_task(self._fetch(engine, request, url), on_done)
+
+    async def _fetch(self, engine: Engine, request: FetchRequest, url: str) -> FetchResult:
+        """Where something has to be waited for: a slot, a name."""
         if not engine.slots.take_now():
             await engine.slots.take()
         try:
             began = self._clock.monotonic()
             result = await self._try(engine, request, url, began)
-            if result.local_fault and result.started_at is None:
-                return await self._try_again(engine, request, began, result)
-            return result
+            return await self._try_again(engine, request, began, result) if _may_pass(result) else result
         finally:
             engine.slots.give_back()
 
@@ -110,13 +135,15 @@ class Fetcher:
         if self._closed:
             route = _NoRoute(Failure.CANCELLED, "the fetcher was closed")
         if isinstance(route, Route):
-            return await engine.run(request, url, route, began)
+            result: FetchResult | None = await awaited(partial(engine.start, request, url, route, began))
+            assert result is not None
+            return result
         return route.result(url, self._clock.monotonic() - began)
 
     async def _try_again(self, engine: Engine, request: FetchRequest, began: float, result: FetchResult) -> FetchResult:
         """Out of descriptors or ports, and nothing was sent: others will finish and give theirs back [F11]."""
         wait_s = EXHAUSTED_WAIT_S
-        while result.local_fault and result.started_at is None and not self._closed:
+        while _may_pass(result) and not self._closed:
             left_s = began + self.settings.http_timeout - self._clock.monotonic()
             if left_s <= wait_s:
                 break
@@ -125,8 +152,16 @@ class Fetcher:
             result = await self._try(engine, request, result.url, began)
         return result
 
+    def _route_now(self, target: Target, request: FetchRequest) -> Route | _NoRoute | None:
+        """Where this request may connect to, if nobody has to be asked for that."""
+        if self.settings.http_proxy is not None:
+            return None
+        if target.literal:
+            return self._checked(target, target.literal, request)
+        known = self._known(target.host)
+        return None if known is None or known.error is not None else self._checked(target, known.addresses, request)
+
     async def _route(self, target: Target, request: FetchRequest) -> Route | _NoRoute:
-        """Where this request may connect to. Every address is checked, and any that is refused refuses the host."""
         proxy = self.settings.proxy_for(target.host)
         addresses = target.literal
         if not addresses and proxy is None:
@@ -134,10 +169,15 @@ class Fetcher:
             if resolution.error is not None:
                 return _NoRoute(Failure.NETWORK_DNS_FAILURE, resolution.detail, resolution.error)
             addresses = resolution.addresses
+        route = self._checked(target, addresses, request)
+        return route if proxy is None or isinstance(route, _NoRoute) else await self._route_through(proxy)
+
+    def _checked(self, target: Target, addresses: tuple[str, ...], request: FetchRequest) -> Route | _NoRoute:
+        """Every address is checked, and any that is refused refuses the host."""
         verdict = self._guard.check(target.host, target.port, addresses, request.found_on)
         if isinstance(verdict, Forbidden):
             return _NoRoute(Failure.ADDRESS_FORBIDDEN, str(verdict))
-        return Route(verdict) if proxy is None else await self._route_through(proxy)
+        return Route(verdict)
 
     async def _route_through(self, proxy: str) -> Route | _NoRoute:
         """By way of the proxy, whose own address is the user's business."""
@@ -146,6 +186,53 @@ class Fetcher:
         if resolution.error is not None:
             return _NoRoute(Failure.NETWORK_DNS_FAILURE, f"proxy: {resolution.detail}", resolution.error, True)
         return Route(pin_proxy(target.host, resolution.addresses, target.port), proxy)
+
+
+class _Call:
+    """One request under way, that had to wait for nothing."""
+
+    __slots__ = ("_began", "_cancel", "_engine", "_fetcher", "_on_done", "_request")
+
+    def __init__(
+        self, fetcher: Fetcher, engine: Engine, request: FetchRequest, on_done: OnDone[FetchResult], began: float
+    ) -> None:
+        self._fetcher = fetcher
+        self._engine = engine
+        self._request = request
+        self._on_done = on_done
+        self._began = began
+
+    def start(self, url: str, route: Route) -> Cancel:
+        try:
+            self._cancel = self._engine.start(self._request, url, route, self._began, self._done)
+        except BaseException:
+            self._engine.slots.give_back()
+            raise
+        return self.cancel
+
+    def cancel(self) -> None:
+        self._cancel()
+
+    def _done(self, result: FetchResult | None, error: BaseException | None) -> None:
+        if result is not None and _may_pass(result):
+            again = self._fetcher._try_again(self._engine, self._request, self._began, result)
+            self._cancel = in_task(again, self._end)
+        else:
+            self._end(result, error)
+
+    def _end(self, result: FetchResult | None, error: BaseException | None) -> None:
+        self._cancel = ended
+        self._engine.slots.give_back()
+        self._on_done(result, error)
+
+
+def _may_pass(result: FetchResult) -> bool:
+    """Whether this machine had run out of something before anything was sent."""
+    return result.local_fault and result.started_at is None
+
+
+def _nothing_known(host: str) -> None:
+    return None
 
 
 class _NoRoute(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import pycurl
@@ -27,13 +28,16 @@ class Easy(Protocol):
         """The request has just been written."""
 
 
+OnFinished = Callable[[Finished], None]
+
+
 class Multi:
     """Drives every transfer of one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, connections_max: int) -> None:
         self._loop = loop
         self._clock = clock
-        self._waiting: dict[pycurl.Curl, asyncio.Future[Finished]] = {}
+        self._waiting: dict[pycurl.Curl, OnFinished] = {}
         self.sending: list[Easy] = []  # transfers whose request libcurl writes during the present call
         self._soon: asyncio.Handle | None = None  # libcurl wants to be called at once,
         self._due: float | None = None  # or at this time of the loop,
@@ -47,17 +51,18 @@ class Multi:
 
     # --- Transfers -------------------------------------------------------------------------------------------------
 
-    def start(self, transfer: Easy) -> asyncio.Future[Finished]:
-        """Begin one transfer. Whoever awaits the future must `drop` the transfer afterwards, however that ended."""
-        finished: asyncio.Future[Finished] = self._loop.create_future()
-        self._waiting[transfer.easy] = finished
+    def start(self, transfer: Easy, on_finished: OnFinished) -> None:
+        """Begin one transfer. It ends in a call of `on_finished`, never from within this one, unless it is dropped."""
         self._multi.add_handle(transfer.easy)
-        return finished
+        self._waiting[transfer.easy] = on_finished
 
-    def drop(self, transfer: Easy) -> None:
-        """Let go of a transfer. If it was still under way its connection is closed."""
-        if self._waiting.pop(transfer.easy, None) is not None:
-            self._multi.remove_handle(transfer.easy)
+    def drop(self, transfer: Easy, on_finished: OnFinished) -> bool:
+        """Let go of what was started so and close its connection. False: it has ended, the handle may serve another."""
+        if self._waiting.get(transfer.easy) is not on_finished:
+            return False
+        del self._waiting[transfer.easy]
+        self._multi.remove_handle(transfer.easy)
+        return True
 
     def abandon(self, transfer: Easy, finished: Finished) -> None:
         """End a transfer from outside; its connection is closed."""
@@ -74,11 +79,10 @@ class Multi:
                 handle.cancel()
 
     def _settle(self, easy: pycurl.Curl, finished: Finished) -> None:
-        future = self._waiting.pop(easy, None)
-        if future is not None:
+        on_finished = self._waiting.pop(easy, None)
+        if on_finished is not None:  # else it was dropped, perhaps by one that ended at the same time
             self._multi.remove_handle(easy)
-            if not future.done():
-                future.set_result(finished)
+            on_finished(finished)
 
     # --- Driving libcurl -------------------------------------------------------------------------------------------
 

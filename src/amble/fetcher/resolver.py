@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from amble.clock import Clock, SystemClock
 
@@ -49,6 +49,14 @@ class Resolver(Protocol):
 
     def close(self) -> None:
         """Let go of threads and sockets."""
+
+
+@runtime_checkable
+class KnowingResolver(Resolver, Protocol):
+    """One that can say at once what it knows, so that nobody has to wait for it."""
+
+    def known(self, host: str) -> Resolution | None:
+        """What `resolve` would say without asking anybody; None: it would ask."""
 
 
 _ERRORS = {
@@ -109,10 +117,14 @@ class RememberingResolver:
         self._known: OrderedDict[str, tuple[float, Resolution]] = OrderedDict()
         self._asked: dict[str, asyncio.Task[Resolution]] = {}
 
-    async def resolve(self, host: str) -> Resolution:
+    def known(self, host: str) -> Resolution | None:
         known = self._known.get(host)
-        if known is not None and known[0] > self._clock.monotonic():
-            return known[1]
+        return known[1] if known is not None and known[0] > self._clock.monotonic() else None
+
+    async def resolve(self, host: str) -> Resolution:
+        known = self.known(host)
+        if known is not None:
+            return known
         asked = self._asked.get(host)
         if asked is None:
             asked = self._asked[host] = asyncio.create_task(self._ask(host))

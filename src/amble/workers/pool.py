@@ -13,12 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.urls import domain_of
 from amble.errors import WorkersDied
 from amble.fetcher import Fetcher, FetcherSettings
+from amble.fetcher.calls import Cancel, OnDone, awaited, in_task
 from amble.workers.child import Child
 from amble.workers.demand import Demand, Sharing
 from amble.workers.visitor import LocalVisitor, OnSent, Visited
@@ -85,13 +87,18 @@ class Workers:
         """The processes that can be given visits."""
         return [child.pid for child in self._ready]
 
-    async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
+    def visit(self, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
         if not self._children and self.count > 1 and self._is_large():
             self.start()
+        if not self._begun or not self._children:
+            return self._visit_here(visit, gap_s, on_sent, on_done)
+        return in_task(self._visit_there(visit, gap_s, on_sent), on_done)
+
+    async def _visit_there(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
         domain = domain_of(visit.url)
         while (child := self._home_of(domain)) is None:
             if not self._begun or not self._children:
-                return await self._visit_here(visit, gap_s, on_sent)
+                return await awaited(partial(self._visit_here, visit, gap_s, on_sent))
             self._changed.clear()  # another will soon be there: what killed a worker could kill the crawl
             await self._changed.wait()
         visited = await child.visit(visit, gap_s, on_sent)
@@ -103,14 +110,15 @@ class Workers:
             return visited
         return visited._replace(reading=await self._local.read(visit, visited.result))
 
-    async def _visit_here(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
+    def _visit_here(self, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
         self._local_visits += 1
-        try:
-            return await self._local.visit(visit, gap_s, on_sent)
-        finally:
-            self._local_visits -= 1
-            if self._ready and not self._local_visits:
-                self._fetcher.let_go()  # the connections that there may be are the workers' now
+        return self._local.visit(visit, gap_s, on_sent, partial(self._visited_here, on_done))
+
+    def _visited_here(self, on_done: OnDone[Visited], visited: Visited | None, error: BaseException | None) -> None:
+        self._local_visits -= 1
+        if self._ready and not self._local_visits:
+            self._fetcher.let_go()  # the connections that there may be are the workers' now
+        on_done(visited, error)
 
     def _home_of(self, domain: str) -> Child | None:
         """Who fetches a domain: always the same, for the sake of its connections, unless it has its hands full."""

@@ -6,18 +6,23 @@ It makes the visits it is sent, tells what came of them, and ends as soon as the
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pickle
 import signal
 import socket
 import time
+from functools import partial
 from typing import cast
 
 from amble.core.urls import domain_of
 from amble.fetcher import Fetcher
+from amble.fetcher.calls import awaited
 from amble.workers.spacing import Spacing
 from amble.workers.visitor import LocalVisitor
 from amble.workers.wire import BROKEN, HELLO, SENT, VISITED, Briefing, Frames, Item, frame, pack_visited, unpack_visit
+
+YOUNG_MAX = 20_000  # new objects before Python looks for cyclic garbage: pages are tuples that are gone at once
 
 
 class Worker(asyncio.Protocol):
@@ -67,7 +72,7 @@ class Worker(asyncio.Protocol):
         try:
             if wait_s := self._spacing.wait_s(domain, gap_s, time.monotonic()):
                 await asyncio.sleep(wait_s)
-            visited = await self._visitor.visit(visit, gap_s, sent)
+            visited = await awaited(partial(self._visitor.visit, visit, gap_s, sent))
             assert visited is not None
             self._say((VISITED, number, *pack_visited(visited)))
         except Exception as error:  # our own fault, which the crawl raises
@@ -109,6 +114,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the crawl, which ends us in its own time
+    gc.freeze()  # what was imported stays
+    gc.set_threshold(YOUNG_MAX)
     connection = socket.socket(fileno=os.dup(0))
     connection.setblocking(False)
     with asyncio.Runner(loop_factory=_new_loop) as runner:

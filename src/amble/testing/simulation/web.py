@@ -17,10 +17,11 @@ from amble.fetcher.result import Phase
 from amble.testing.simulation.judge import Exchange, Judge
 from amble.testing.simulation.retry_after import meant_s
 from amble.testing.simulation.site import TIMEOUT_S, UNSENT, Reply, Site
+from amble.workers import TaskFetch
 from amble.workers.visitor import LONG_BODY_BYTES
 
 
-class SimulatedWeb:
+class SimulatedWeb(TaskFetch):
     """Implements `amble.workers.Fetch`. `clock` is the crawler's own, whose zero is another in each run."""
 
     def __init__(
