@@ -16,6 +16,7 @@ from amble.core.encodings import decode, encoding_of_label
 _PRESCAN_BYTES = 1024
 _LATE_BYTES = 64 * 1024
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16be"), (codecs.BOM_UTF16_LE, "utf-16le"))
+_ANY_MARK = tuple(mark for mark, _ in _MARKS)
 _TWO_BYTE_XML = ((b"<\0?\0x\0", "utf-16le"), (b"\0<\0?\0x", "utf-16be"))
 
 
@@ -44,9 +45,9 @@ def charset_of(body: bytes, label: str | None = None, kind: Kind = Kind.HTML) ->
     With nothing declared, text that is valid UTF-8 beyond ASCII is UTF-8; else a `<meta>` further down is believed, and
     at last windows-1252, the web's own default.
     """
-    for mark, encoding in _MARKS:
-        if body.startswith(mark):
-            return Charset(encoding, CharsetSource.MARK, len(mark))
+    if body.startswith(_ANY_MARK):
+        mark, encoding = next(pair for pair in _MARKS if body.startswith(pair[0]))
+        return Charset(encoding, CharsetSource.MARK, len(mark))
     if label is not None and (named := encoding_of_label(label)):
         return Charset(named, CharsetSource.HEADER)
     if kind is Kind.HTML and (named := prescan(body[:_PRESCAN_BYTES])):

@@ -7,7 +7,6 @@ so that a checker and a client never disagree about which host `http://a.com\\@b
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -191,8 +190,7 @@ _PLAIN_CHARS_MAX = URL_CHARS_MAX - 512  # whatever the origin, the whole is not 
 _UPS_MAX = 16  # `../` at the start of a link that are taken one by one
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(NamedTuple):
     """What the links of one page are resolved against."""
 
     url: str

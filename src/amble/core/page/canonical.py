@@ -36,6 +36,8 @@ def read_canonical(tags: Iterable[dict[str, str]], headers: Iterable[str], page:
 
 
 def _canonical(href: str, base: Base, page: Base, source: Literal["tag", "header"]) -> Canonical | None:
+    if href == page.url:
+        return Canonical(href, True, source)  # as nearly all say
     if not href.strip():
         return None
     url = base.join(href)

@@ -46,6 +46,9 @@ class Directives:
         return self.noindex or (self.unavailable_after is not None and utc >= self.unavailable_after)
 
 
+NO_DIRECTIVES = Directives()
+
+
 def read_directives(headers: Iterable[str], metas: Iterable[tuple[str, str]], token: str) -> Directives:
     """The sum of all `X-Robots-Tag` values and (name, content) metas that address everyone or the product `token`."""
     token = token.lower()
@@ -57,6 +60,8 @@ def read_directives(headers: Iterable[str], metas: Iterable[tuple[str, str]], to
         name = name.strip().lower()
         if name in ("robots", token):
             _read(content, "*", token, words, dates)
+    if not words and not dates:
+        return NO_DIRECTIVES
     if "none" in words:
         words = (words - {"none"}) | {"noindex", "nofollow"}
     return Directives(

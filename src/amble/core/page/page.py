@@ -12,7 +12,7 @@ from amble.core.charset import Charset, decode_body
 from amble.core.content_type import parse_mime_type
 from amble.core.headers import Headers
 from amble.core.page.canonical import Canonical, read_canonical
-from amble.core.page.directives import Directives, read_directives
+from amble.core.page.directives import NO_DIRECTIVES, Directives, read_directives
 from amble.core.page.guard import is_calm
 from amble.core.page.linear import read_tokens
 from amble.core.page.links import Link, LinkList, collect_links
@@ -24,7 +24,6 @@ from amble.core.urls import Base
 MAX_LINKS = 5_000
 _DESCRIPTION_CHARS_MAX = 4096
 _LANG_CHARS_MAX = 64
-_NO_DIRECTIVES = Directives()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Page:
     base: str | None = None  # what links are resolved against, where a <base> says so
     canonical: Canonical | None = None
     refresh: Refresh | None = None
-    robots: Directives = _NO_DIRECTIVES
+    robots: Directives = NO_DIRECTIVES
     links: tuple[Link, ...] = field(default=(), repr=False)
     links_seen: int = 0  # every <a href> and <area href>, kept or not
     links_truncated: bool = False  # there were more than max_links
@@ -119,8 +118,11 @@ def _description(metas: list[tuple[str, str]]) -> str | None:
 
 
 def _refresh(headers: list[str], metas: list[dict[str, str]], page: Base, base: Base) -> Refresh | None:
-    contents = [meta["content"] for meta in metas if meta.get("http-equiv", "").lower() == "refresh"]
-    for content, relative_to in [*((value, page) for value in headers), *((value, base) for value in contents)]:
-        if found := read_refresh(content, page, relative_to):
+    for value in headers:
+        if found := read_refresh(value, page, page):
+            return found
+    for meta in metas:
+        is_refresh = "http-equiv" in meta and meta["http-equiv"].lower() == "refresh"
+        if is_refresh and (found := read_refresh(meta["content"], page, base)):
             return found
     return None

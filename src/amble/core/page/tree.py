@@ -12,13 +12,14 @@ from amble.core.page.markup import ANCHOR_CHARS_MAX, TITLE_CHARS_MAX, Markup, sq
 _VISITS_MAX = 1_500_000
 _REPEATS_MAX = 4  # times the page, in text read
 _LEVELS_MAX = 12
+# With events, copying options into <selectedcontent> would be quadratic, and says nothing about links.
+_WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)
 _FEW = _VISITS_MAX // (TAGS_MAX + 1)  # anchors that may all be read to the innermost node
 
 
 def read_tree(text: str, anchors_max: int) -> Markup:
     """The findings of one parse. Give it only text that `is_calm` has passed: it can be quadratic."""
-    # Without events: copying options into <selectedcontent> would be quadratic, and says nothing about links.
-    tree = LexborHTMLParser(text, options=LexborDocumentOptions.WO_EVENTS)
+    tree = LexborHTMLParser(text, options=_WITHOUT_EVENTS)
     markup = Markup(anchors_max)
     for name in ("base", "link", "meta"):
         for node in tree.tags(name):
