@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from amble.testing.farm import Site
@@ -50,6 +51,7 @@ POLITENESS = {
     for scenario in (
         Scenario("hidden", "30 hosts, hidden limits of 2 to 20/s", hidden_limits, POLITE),
         Scenario("isolation", "20 fast hosts beside one with Crawl-delay 5", isolation, POLITE),
+        Scenario("alone", "the same 20 fast hosts alone", partial(isolation, slow_pages=0), POLITE),
         Scenario("shop", "one shop: 2 at a time, 3/s, 500 URLs", shop, POLITE),
     )
 }

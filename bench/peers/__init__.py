@@ -1,8 +1,10 @@
 """amble beside other crawlers on the same farm, in one run.
 
-__main__.py   the command: installs the peers into an environment of their own, runs, writes tables and plots
+__main__.py   the command: installs the peers into a home of their own, runs, writes tables and plots
 contest.py    one peer on one web: its process measured, its manners judged by the sites' own log
 crawlers.py   who takes part, and how a careful user would start each
-report.py     tables in Markdown, and plots
-clients/      the scripts that run in the peers' environment
+install.py    where the peers come from
+report.py     tables in Markdown, and the headline
+plot.py       bars in SVG
+clients/      the scripts that run in the peers' home
 """

@@ -1,68 +1,91 @@
-"""amble beside other crawlers, on the same farm in one run: `python -m bench.peers --into FOLDER`.
+"""amble beside other crawlers, on the same farm in one run: `python -m bench.peers`, or `make bench-peers`.
 
-Peers are installed into an environment of their own (`--home`); wget2 takes part where it is installed and where names
-can be given to it (root on Linux). What cannot run here is named and left out.
+Peers are installed into a home of their own (`--home`): an environment for those in Python, and a folder of node's for
+spider-rs. wget2 takes part where it is installed; it and spider-rs where names can be given to them (root on Linux).
+What cannot run here is named and left out. The shop takes three minutes a crawler and runs only when asked for.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from amble.testing.farm import FarmProcess
-from bench._scenarios import POLITENESS, THROUGHPUT, machine
+from bench._document import circumstances, load_after, put
+from bench._scenarios import POLITENESS, THROUGHPUT
 from bench.peers import report
 from bench.peers.contest import Result, run
-from bench.peers.crawlers import CRAWLERS, install
+from bench.peers.crawlers import CRAWLERS
+from bench.peers.install import install
+from bench.peers.plot import plot
 
-NOT_HERE = "colly and spider-rs take part only where Go and Rust build them; this command does not install compilers."
+WEBS = THROUGHPUT | POLITENESS
+USUAL = [name for name in WEBS if name != "shop"]
+EVERYONE = [crawler.name for crawler in CRAWLERS]
 
 
-def contest(scenarios: list[str], names: list[str], python: Path) -> list[Result]:
+def contest(scenarios: Sequence[str], names: Sequence[str], home: Path) -> list[Result]:
     """Every crawler on every web; the farm is the same, and forgets in between."""
     results = []
-    versions = {crawler.name: crawler.version(python) for crawler in CRAWLERS if crawler.name in names}
-    for name, version in versions.items():
-        if version is None:
-            print(f"left out: {name} cannot run here", file=sys.stderr)
+    versions = {crawler.name: crawler.version(home) for crawler in CRAWLERS if crawler.name in names}
+    for crawler in CRAWLERS:
+        if crawler.name in versions and versions[crawler.name] is None:
+            print(f"left out: {crawler.name}, which needs {crawler.without}", file=sys.stderr)
     for scenario in scenarios:
-        web = (THROUGHPUT | POLITENESS)[scenario]
-        with FarmProcess(web.sites()) as farm:
+        with FarmProcess(WEBS[scenario].sites()) as farm:
             for crawler in CRAWLERS:
-                if version := versions.get(crawler.name):
-                    results.append(run(crawler, version, web, farm, python))
-                    print(f"{scenario}: {results[-1]}", file=sys.stderr, flush=True)
+                version = versions.get(crawler.name)
+                if version is None or (crawler.only_polite and scenario in THROUGHPUT):
+                    continue
+                results.append(run(crawler, version, WEBS[scenario], farm, home))
+                print(f"{scenario}: {results[-1]}", file=sys.stderr, flush=True)
     return results
 
 
-def write(results: list[Result], folder: Path, began: str) -> None:
+def write(results: list[Result], folder: Path, when: str) -> None:
+    """Tables, plots, and the numbers themselves."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "peers.json").write_text(json.dumps([asdict(result) for result in results], indent=1))
-    text = [f"{began}. {machine()}.", "", *report.settings(results), *report.tables(results), "", NOT_HERE]
-    (folder / "peers.md").write_text("\n".join(text) + "\n")
+    (folder / "peers.md").write_text(report.text(results, when) + "\n")
+    (folder / "headline.md").write_text(report.headline(results, when) + "\n")
     for name, scenario in THROUGHPUT.items():
         values = [(row.crawler, row.pages_per_cpu_s) for row in results if row.scenario == name]
         if values:
-            (folder / f"peers-{name}.svg").write_text(report.plot(f"pages per CPU-second: {scenario.says}", values))
-    print("\n".join(text))
+            drawn = plot(f"pages per CPU-second: {scenario.says}", values)
+            (folder / report.plot_name(name)).write_text(drawn)
+
+
+def publish(folder: Path, root: Path) -> None:
+    """Put what a run has written into the documents."""
+    put(root / "docs" / "benchmarks.md", "peers", (folder / "peers.md").read_text())
+    put(root / "README.md", "headline", (folder / "headline.md").read_text())
+    for drawn in folder.glob("bench-*.svg"):
+        shutil.copy(drawn, root / "docs" / drawn.name)
 
 
 def main(argv: list[str]) -> int:
-    everyone = [crawler.name for crawler in CRAWLERS]
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
-    parser.add_argument(
-        "--scenarios", nargs="+", choices=[*THROUGHPUT, *POLITENESS], default=[*THROUGHPUT, *POLITENESS]
-    )
-    parser.add_argument("--only", nargs="+", choices=everyone, default=everyone)
-    parser.add_argument("--home", type=Path, default=Path(".venv-peers"), help="environment of the peers")
+    parser.add_argument("--scenarios", nargs="+", choices=list(WEBS), default=USUAL)
+    parser.add_argument("--only", nargs="+", choices=EVERYONE, default=EVERYONE)
+    parser.add_argument("--home", type=Path, default=Path(".venv-peers"), help="where the peers are installed")
     parser.add_argument("--into", type=Path, default=Path("bench-results"), help="folder for tables and plots")
+    parser.add_argument(
+        "--publish", action="store_true", help="put what the last run wrote into the documents, run nothing"
+    )
     arguments = parser.parse_args(argv)
-    began = datetime.now(UTC).strftime("%d %B %Y")
-    write(contest(arguments.scenarios, arguments.only, install(arguments.home)), arguments.into, began)
+    if arguments.publish:
+        publish(arguments.into, Path.cwd())
+        return 0
+    install(arguments.home)
+    when = circumstances()
+    results = contest(arguments.scenarios, arguments.only, arguments.home.absolute())
+    write(results, arguments.into, f"{when}, {load_after()}")
+    print((arguments.into / "peers.md").read_text())
     return 0
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from amble.testing.farm import FarmProcess
 from bench._scenarios import Scenario
+from bench.peers.install import can_name_hosts, node_modules_of, package_version, python_of
 
 CLIENTS = Path(__file__).parent / "clients"
-PACKAGES = ("aiohttp", "crawlee[httpx,parsel]", "scrapy", "selectolax", "uvloop")
 HOSTS = "/etc/hosts"
 
 
@@ -26,7 +26,7 @@ class Place(NamedTuple):
     farm: FarmProcess
     scenario: Scenario
     folder: Path
-    python: Path  # of the peers' environment
+    home: Path  # of the peers
 
 
 class Crawler(NamedTuple):
@@ -36,6 +36,8 @@ class Crawler(NamedTuple):
     says: str
     command: Callable[[Place], Sequence[str]]
     version: Callable[[Path], str | None]  # None: it cannot run here
+    without: str  # what is missing then
+    only_polite: bool = False  # its setting is about manners: no part in the webs that have no limits
 
 
 def _amble(place: Place) -> Sequence[str]:
@@ -44,35 +46,42 @@ def _amble(place: Place) -> Sequence[str]:
 
 
 def _script(name: str, *more: str) -> Callable[[Place], Sequence[str]]:
-    return lambda place: [str(place.python), str(CLIENTS / name), *more]
+    return lambda place: [str(python_of(place.home)), str(CLIENTS / name), *more]
 
 
-def _package(name: str) -> Callable[[Path], str | None]:
-    def ask(python: Path) -> str | None:
-        code = f"from importlib.metadata import version; print(version({name!r}))"
-        done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    return ask
+def _with_names(place: Place, program: str) -> Sequence[str]:
+    """For who asks the system for names: a hosts file of its own, in a mount namespace of its own."""
+    hosts = place.folder / "hosts"
+    hosts.write_text("".join(f"127.0.0.1 {site.name}\n" for site in place.farm.sites))
+    return ["unshare", "--mount", "sh", "-c", f"mount --bind {hosts} {HOSTS} && exec {program}"]
 
 
 def _wget2(place: Place) -> Sequence[str]:
-    """wget2 asks the system for names: it gets a hosts file of its own, in a mount namespace of its own."""
-    hosts, links = place.folder / "hosts", place.folder / "links"
-    hosts.write_text("".join(f"127.0.0.1 {site.name}\n" for site in place.farm.sites))
+    links = place.folder / "links"
     links.write_text("\n".join(place.farm.roots()))
-    wget2 = (
+    return _with_names(
+        place,
         f"wget2 --quiet --recursive --level=inf --robots=on --max-threads=32 --tries=5 --delete-after "
-        f"--directory-prefix={place.folder} --input-file={links}"
+        f"--directory-prefix={place.folder} --input-file={links}",
     )
-    return ["unshare", "--mount", "sh", "-c", f"mount --bind {hosts} {HOSTS} && exec {wget2}"]
 
 
 def _wget2_version(_: Path) -> str | None:
-    if shutil.which("wget2") is None or shutil.which("unshare") is None or os.geteuid() != 0:
+    if shutil.which("wget2") is None or not can_name_hosts():
         return None
     said = subprocess.run(["wget2", "--version"], capture_output=True, text=True, check=False).stdout
     return said.splitlines()[0].split()[2] if said else None
+
+
+def _spider_rs(place: Place) -> Sequence[str]:
+    return _with_names(place, f"node --expose-gc {CLIENTS / 'spider_rs.mjs'} {node_modules_of(place.home)}")
+
+
+def _spider_rs_version(home: Path) -> str | None:
+    package = node_modules_of(home) / "@spider-rs" / "spider-rs" / "package.json"
+    if shutil.which("node") is None or not package.exists() or not can_name_hosts():
+        return None
+    return str(json.loads(package.read_text())["version"])
 
 
 CRAWLERS = (
@@ -81,40 +90,49 @@ CRAWLERS = (
         "robots.txt honoured, receipts kept, every page stored in DuckDB with its body",
         _amble,
         lambda _: version("amble"),
+        "nothing",
     ),
     Crawler(
         "scrapy",
         "64 at once, 8 per domain, robots.txt obeyed, 5 retries; stores nothing",
         _script("scrapy_spider.py"),
-        _package("scrapy"),
+        partial(package_version, "scrapy"),
+        "the package",
     ),
     Crawler(
         "scrapy + AutoThrottle",
         "the same with AutoThrottle, first delay 1 s, one at a time wanted; stores nothing",
         _script("scrapy_spider.py", "autothrottle"),
-        _package("scrapy"),
+        partial(package_version, "scrapy"),
+        "the package",
+        only_polite=True,
     ),
     Crawler(
         "crawlee",
         "ParselCrawler with httpx, 64 at once, robots.txt respected, 5 retries; stores nothing",
         _script("crawlee_script.py"),
-        _package("crawlee"),
+        partial(package_version, "crawlee"),
+        "the package",
     ),
     Crawler(
         "aiohttp script",
         "64 at once, selectolax, no robots.txt, 3 tries; stores nothing",
         _script("aiohttp_script.py"),
-        _package("aiohttp"),
+        partial(package_version, "aiohttp"),
+        "the package",
     ),
-    Crawler("wget2", "32 threads, robots.txt on, 5 tries; files deleted after reading", _wget2, _wget2_version),
+    Crawler(
+        "spider-rs",
+        "through its binding for node, 32 websites at once, robots.txt respected, else as it comes; stores nothing",
+        _spider_rs,
+        _spider_rs_version,
+        "node and npm, unshare and root, to give it names",
+    ),
+    Crawler(
+        "wget2",
+        "32 threads, robots.txt on, 5 tries; files deleted after reading",
+        _wget2,
+        _wget2_version,
+        "wget2, unshare and root, to give it names",
+    ),
 )
-
-
-def install(home: Path) -> Path:
-    """The interpreter of the peers' own environment, made if absent."""
-    python = home / "bin" / "python"
-    if not python.exists():
-        print(f"installing {', '.join(PACKAGES)} into {home} ...", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-    return python
