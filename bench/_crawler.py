@@ -18,7 +18,7 @@ from amble.core.addresses import AddressPolicy
 from amble.jobs import Job, JobResult
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
-from amble.workers.demand import Sharing
+from amble.workers.demand import AT_ONCE
 from bench._loopback import Loopback
 from bench._stages import Stages
 
@@ -34,8 +34,7 @@ def _cpu_s(who: int) -> float:
 
 async def _run(store: DuckDBStore, seeds: list[str], settings: Settings) -> JobResult:
     policy = AddressPolicy.of(opened=["127.0.0.0/8"])
-    at_once = Sharing(queued_min=0, busy_min=0.0)  # who is told to use workers is measured with them
-    return await Job.start(store, seeds, settings, policy=policy, resolver=Loopback(), sharing=at_once).run()
+    return await Job.start(store, seeds, settings, policy=policy, resolver=Loopback(), sharing=AT_ONCE).run()
 
 
 def crawl(file: str, seeds: list[str], named: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 import amble.core.page.page as page_module
-import amble.workers.visitor as visitor_module
+import amble.workers.errand as errand_module
 from amble.core.frontier.frontier import Frontier
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.pacing.pace import Pace
@@ -26,11 +26,11 @@ from amble.store.writer import Writer
 
 STAGES: dict[str, list[tuple[Any, str]]] = {
     "fetch": [(Fetcher, "start"), (Fetcher, "_fetch"), (Multi, "_on_ready"), (Multi, "_on_time")],
-    "loop": [(Crawl, "_dispatch"), (Crawl, "_sent"), (Crawl, "_landed"), (visitor_module._UnderWay, "fetched")],
+    "loop": [(Crawl, "_dispatch"), (Crawl, "_sent"), (Crawl, "_landed"), (errand_module.UnderWay, "fetched")],
     "page: guard": [(page_module, "is_calm")],
     "page: tree": [(page_module, "read_tree")],
     "page: links": [(page_module, "collect_links")],
-    "page: rest": [(visitor_module, "read_page")],
+    "page: rest": [(errand_module, "read_page")],
     "robots": [(RobotsBook, "verdict"), (RobotsBook, "learn")],
     "pacing": [(Pace, "reserve"), (Pace, "settle"), (Pace, "sent")],
     "scope": [(Scope, "judge"), (Scope, "judge_link")],

@@ -1,7 +1,7 @@
 """One process against two workers, in turn: `python -m bench workers`, or `-m bench.workers small --rounds 5`.
 
 By the clock this needs two cores that nobody else uses. What is crawled is cheap to serve, but is served on the same
-two cores: what that took is told, and the second ratio leaves it out (half of it is in the way when both cores are busy;
+two cores: what that took is told, and the second ratio leaves it out (half of it is in the way where both are in use;
 with one process it has the other core). The bounds are what two free cores could give by processor time alone: the
 crawl's own process on one of them, or all of it over both, whichever is more. A crawl of one process writes beside its
 loop, so its own time lies between that of its loop and all of it; hence two bounds.

@@ -18,7 +18,8 @@ from amble.core.frontier.plan import CrawlPlan
 from amble.core.pacing.permit import Permit
 from amble.fetcher import FetchResult
 from amble.fetcher.calls import Cancel
-from amble.workers import Fetch, LocalVisitor, Visited, Visitor, Wants
+from amble.workers.errand import Fetch, Visited
+from amble.workers.visitor import LocalVisitor, Visitor
 
 
 class Crawl:
@@ -34,7 +35,7 @@ class Crawl:
         on_changes: Callable[[Changes, Ready | None, FetchResult | None, datetime], None],
     ) -> None:
         self.plan = plan
-        self.visitor: Visitor = LocalVisitor(fetcher, Wants.of(plan.settings, plan.frontier.book.terms))
+        self.visitor: Visitor = LocalVisitor(fetcher, plan.settings, plan.frontier.book.terms)
         self.clock = clock
         self._in_flight_max = in_flight_max
         self._on_changes = on_changes

@@ -19,7 +19,7 @@ from amble.crawl import Crawl
 from amble.fetcher import FetchRequest, FetchResult
 from amble.settings import Settings
 from amble.testing import virtual
-from amble.workers import TaskFetch
+from amble.workers.visitor import TaskFetch
 from tests.crawl.rig import QUICK, Crawled
 
 STEADY: dict[str, Any] = {**QUICK, "fixed_delay": 1.0, "max_parallel_per_domain": 4}

@@ -26,7 +26,7 @@ from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, FarmProcess, Pages, Robots, Site, Sitemap
 from amble.workers import child
-from amble.workers.demand import Sharing
+from amble.workers.demand import AT_ONCE
 
 QUICK = {
     "pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "follow_links": True, "threads": 2,
@@ -276,7 +276,7 @@ def test_a_resolver_that_cannot_leave_the_process_keeps_the_crawl_in_it(tmp_path
 
     with Farm([Site(name="a.test", pages=Pages(5))]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
         ways: dict[str, Any] = {"policy": farm.policy, "resolver": Local(farm.resolver, "b.test")}
-        job = Job.start(store, farm.roots(), Settings.of(QUICK), sharing=Sharing(queued_min=0, busy_min=0.0), **ways)
+        job = Job.start(store, farm.roots(), Settings.of(QUICK), sharing=AT_ONCE, **ways)
         assert run(job, workers=0).pages == 5
         assert job.workers is not None
         assert job.workers.count == 1

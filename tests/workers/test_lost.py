@@ -9,7 +9,8 @@ from amble.core.frontier.changes import State
 from amble.core.frontier.visit import Visit
 from amble.core.outcome import Failure
 from amble.fetcher.calls import Cancel, OnDone, in_task
-from amble.workers.visitor import OnSent, Visited, Visitor
+from amble.workers.errand import OnSent, Visited
+from amble.workers.visitor import Visitor
 from tests.crawl.test_loop import Scene, in_virtual_time, site
 
 DIES_AFTER_S = 0.75

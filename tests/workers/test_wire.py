@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
 from amble.core.page.page import read_page
 from amble.fetcher import DnsError, FetchResult, Phase
-from amble.workers.visitor import Visited
-from amble.workers.wire import Frames, Item, frame, pack_visit, pack_visited, unpack_visit, unpack_visited
+from amble.workers.errand import Errand, Visited
+from amble.workers.wire import Frames, Item, frame, pack_errand, pack_visited, unpack_errand, unpack_visited
 
 HEADERS = Headers(
     [("Content-Type", "text/html; charset=utf-8"), ("Link", '</one>; rel="canonical"'), ("Set-Cookie", "a"),
@@ -61,12 +60,11 @@ def test_any_text_at_all_passes_a11(text: str) -> None:
     assert there_and_back(Visited(RESULT, page)).reading == page
 
 
-def test_a_visit_takes_along_what_its_maker_needs() -> None:
-    visit = Visit("http://a.test/s.xml", Kind.SITEMAP, task="http://a.test", found_on="b.test", etag='"e"',
-                  last_modified="Mon")  # fmt: skip
-    [item] = Frames().feed(frame([pack_visit(7, visit, 0.5)]))
+def test_an_errand_comes_out_as_it_went_in() -> None:
+    errand = Errand("http://a.test/s.xml", False, '"e"', "Mon", "b.test", 5_000, True)
+    [item] = Frames().feed(frame([pack_errand(7, errand, 0.5)]))
     assert item[0] == 7
-    assert unpack_visit(item) == (visit, 0.5)
+    assert unpack_errand(item) == (errand, 0.5)
 
 
 @given(sizes=st.lists(st.integers(0, 300), max_size=6), piece=st.integers(1, 400))

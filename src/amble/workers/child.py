@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, cast
 
-from amble.core.frontier.visit import Visit
-from amble.workers.visitor import OnSent, Visited
-from amble.workers.wire import BROKEN, HELLO, SENT, Frames, Item, frame, pack_visit, unpack_visited
+from amble.fetcher.calls import Cancel, OnDone
+from amble.workers.errand import Errand, OnSent, Visited
+from amble.workers.wire import BROKEN, HELLO, SENT, Frames, Item, frame, pack_errand, unpack_visited
 
 PATIENCE_S = 60.0  # beyond the time that a request may take: for what is read from it, and for a busy machine
 LOOK_EVERY_S = 5.0
@@ -22,8 +23,8 @@ END_WAIT_S = 5.0
 
 
 class _InHand(NamedTuple):
-    answer: asyncio.Future[Visited | None]
     on_sent: OnSent
+    on_done: OnDone[Visited]
     due_at: float  # answered by then, or the process hangs
 
 
@@ -66,18 +67,19 @@ class Child(asyncio.Protocol):
         """How many visits it may be given now."""
         return self.places - len(self._in_hand) if self.ready else 0
 
-    async def visit(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
+    def visit(self, errand: Errand, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
+        """Done without an error and without a result: it died with it."""
         self._number += 1
-        number, answer = self._number, self._loop.create_future()
-        due_at = self._loop.time() + gap_s + self._timeout_s + PATIENCE_S
-        self._in_hand[number] = _InHand(answer, on_sent, due_at)
-        self._say(pack_visit(number, visit, gap_s))
-        try:
-            return cast("Visited | None", await answer)
-        except asyncio.CancelledError:
-            if self._in_hand.pop(number, None) is not None:
-                self._say((number,))
-            raise
+        number, due_at = self._number, self._loop.time() + gap_s + self._timeout_s + PATIENCE_S
+        self._in_hand[number] = _InHand(on_sent, on_done, due_at)
+        self._say(pack_errand(number, errand, gap_s))
+        return partial(self._cancel, number)
+
+    def _cancel(self, number: int) -> None:
+        held = self._in_hand.pop(number, None)
+        if held is not None:
+            self._say((number,))
+            held.on_done(None, asyncio.CancelledError())
 
     def _look(self) -> None:
         """A process that hangs, or was stopped by somebody, holds up its domains: it is ended, and another begins."""
@@ -99,25 +101,24 @@ class Child(asyncio.Protocol):
             elif item[0] == SENT:
                 if (held := self._in_hand.get(item[1])) is not None:
                     held.on_sent(item[2])
-            elif (held := self._in_hand.pop(item[1], None)) is not None and not held.answer.done():
+            elif (held := self._in_hand.pop(item[1], None)) is not None:
                 self._answer(held, item)
 
     def _answer(self, held: _InHand, item: Item) -> None:
         if item[0] == BROKEN:
-            held.answer.set_exception(pickle.loads(item[2]))
+            held.on_done(None, pickle.loads(item[2]))
             return
         visited = unpack_visited(item[2], item[3])
         if visited.result.started_at is not None:
             held.on_sent(visited.result.started_at)
-        held.answer.set_result(visited)
+        held.on_done(visited, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.ready = False
         self._watch.cancel()
         held, self._in_hand = self._in_hand, {}
         for each in held.values():
-            if not each.answer.done():
-                each.answer.set_result(None)
+            each.on_done(None, None)
         if not self._closing:
             self._process.kill()  # should it live on without us, it would have nobody to tell
             self._on_gone(self)

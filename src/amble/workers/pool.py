@@ -23,7 +23,8 @@ from amble.fetcher import Fetcher, FetcherSettings
 from amble.fetcher.calls import Cancel, OnDone, awaited, in_task
 from amble.workers.child import Child
 from amble.workers.demand import Demand, Sharing
-from amble.workers.visitor import LocalVisitor, OnSent, Visited
+from amble.workers.errand import OnSent, UnderWay, Visited
+from amble.workers.visitor import LocalVisitor, errand_of
 from amble.workers.wire import Briefing
 
 THREADS_MAX = 32
@@ -59,14 +60,15 @@ class Workers:
         self._fetcher = fetcher
         self._queued = queued
         self._on_fail = on_fail
-        self._demand = Demand(sharing)
         self._settings = briefing.settings
         self.count = threads_of(briefing.settings)  # how many there may be; 1: this process alone
         self._briefing = self._pickled(briefing)
+        self._demand = Demand(sharing, self.count)
         self._children: list[Child] = []
         self._ready: list[Child] = []
         self._homes: dict[str, Child] = {}
         self._under_way: set[asyncio.Future[None]] = set()
+        self._made = 0  # visits, so far
         self._local_visits = 0
         self._deaths = 0
         self._changed = asyncio.Event()  # somebody may have room
@@ -88,27 +90,49 @@ class Workers:
         return [child.pid for child in self._ready]
 
     def visit(self, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
-        if not self._children and self.count > 1 and self._is_large():
-            self.start()
-        if not self._begun or not self._children:
+        self._made += 1
+        if not self._children and self.count > 1 and not self._given_up:
+            self._look()
+        child = self._home_of(domain_of(visit.url))
+        if child is not None:
+            return self._give(child, visit, gap_s, on_sent, on_done)
+        if self._is_alone:
             return self._visit_here(visit, gap_s, on_sent, on_done)
-        return in_task(self._visit_there(visit, gap_s, on_sent), on_done)
+        return in_task(self._visit_later(visit, gap_s, on_sent), on_done)
 
-    async def _visit_there(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
-        domain = domain_of(visit.url)
-        while (child := self._home_of(domain)) is None:
-            if not self._begun or not self._children:
+    @property
+    def _is_alone(self) -> bool:
+        """Whether visits are made here. Never again once a worker was ready: what killed it could kill the crawl."""
+        return not self._begun or not self._children
+
+    async def _visit_later(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
+        """As soon as a worker has room for it, or another has taken the place of one that died."""
+        while (child := self._home_of(domain_of(visit.url))) is None:
+            if self._is_alone:
                 return await awaited(partial(self._visit_here, visit, gap_s, on_sent))
-            self._changed.clear()  # another will soon be there: what killed a worker could kill the crawl
+            self._changed.clear()
             await self._changed.wait()
-        visited = await child.visit(visit, gap_s, on_sent)
-        self._changed.set()
-        if visited is None:
-            return None
-        self._deaths = 0
+        return await awaited(partial(self._give, child, visit, gap_s, on_sent))
+
+    def _give(self, child: Child, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
+        """Pages are read by the worker; what else there is, here."""
         if visit.kind is Kind.PAGE:
-            return visited
-        return visited._replace(reading=await self._local.read(visit, visited.result))
+            return child.visit(errand_of(visit), gap_s, on_sent, partial(self._visited, on_done))
+        reading = self._local.reading(visit, on_done)
+        reading.step = child.visit(errand_of(visit), gap_s, on_sent, partial(self._fetched, reading))
+        return reading.cancel
+
+    def _visited(self, on_done: OnDone[Visited], visited: Visited | None, error: BaseException | None) -> None:
+        self._changed.set()
+        if visited is not None:
+            self._deaths = 0
+        on_done(visited, error)
+
+    def _fetched(self, reading: UnderWay, visited: Visited | None, error: BaseException | None) -> None:
+        self._changed.set()
+        if visited is not None:
+            self._deaths = 0
+        reading.fetched(visited.result if visited is not None else None, error)
 
     def _visit_here(self, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
         self._local_visits += 1
@@ -135,13 +159,17 @@ class Workers:
 
     # -- when to begin
 
-    def _is_large(self) -> bool:
-        return not self._given_up and self._demand.is_large(self._queued(), time.monotonic(), time.thread_time())
+    def _look(self) -> None:
+        now = time.monotonic()
+        if self._demand.is_due(now):
+            workers = self._demand.workers(self._queued(), self._made, now, time.thread_time())
+            if workers:
+                self.start(workers)
 
-    def start(self) -> None:
-        """Begin now. Visits are made here until the first of them is ready."""
-        each, rest = divmod(self._settings.max_total_connections, self.count)
-        for n in range(self.count):
+    def start(self, workers: int | None = None) -> None:
+        """Begin now, with so many or all that there may be. Visits are made here until the first of them is ready."""
+        each, rest = divmod(self._settings.max_total_connections, workers or self.count)
+        for n in range(workers or self.count):
             self._start(each + (n < rest))
 
     def _start(self, places: int) -> None:

@@ -17,10 +17,10 @@ from typing import cast
 
 from amble.core.urls import domain_of
 from amble.fetcher import Fetcher
-from amble.fetcher.calls import awaited
+from amble.fetcher.calls import Cancel
+from amble.workers.errand import Errand, Errands, OnSent, Visited
 from amble.workers.spacing import Spacing
-from amble.workers.visitor import LocalVisitor
-from amble.workers.wire import BROKEN, HELLO, SENT, VISITED, Briefing, Frames, Item, frame, pack_visited, unpack_visit
+from amble.workers.wire import BROKEN, HELLO, SENT, VISITED, Briefing, Frames, Item, frame, pack_visited, unpack_errand
 
 YOUNG_MAX = 20_000  # new objects before Python looks for cyclic garbage: pages are tuples that are gone at once
 
@@ -32,8 +32,8 @@ class Worker(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._spacing = Spacing()
-        self._visitor: LocalVisitor | None = None
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._errands: Errands | None = None
+        self._under_way: dict[int, Cancel] = {}
         self._to_say: list[Item] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -44,41 +44,50 @@ class Worker(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for item in self._frames.feed(data):
-            if self._visitor is None:
+            if self._errands is None:
                 self._begin(pickle.loads(item[0]), item[1])
             elif len(item) == 1:
-                if (given_up := self._tasks.get(item[0])) is not None:
-                    given_up.cancel()
+                if (given_up := self._under_way.pop(item[0], None)) is not None:
+                    given_up()
             else:
-                task = self._loop.create_task(self._visit(item))
-                self._tasks[item[0]] = task
+                self._take(item[0], *unpack_errand(item))
 
     def _begin(self, briefing: Briefing, places: int) -> None:
         settings = briefing.settings.model_copy(update={"max_total_connections": places})
         fetcher = Fetcher(settings, policy=briefing.policy, resolver=briefing.resolver)
-        self._visitor = LocalVisitor(fetcher, briefing.wants)
+        self._errands = Errands(fetcher, briefing.wants)
         self._say((HELLO, os.getpid()))
 
-    async def _visit(self, item: Item) -> None:
-        assert self._visitor is not None
-        number, (visit, gap_s) = item[0], unpack_visit(item)
-        domain = domain_of(visit.url)
+    def _take(self, number: int, errand: Errand, gap_s: float) -> None:
+        if gap_s <= 0:
+            self._run(number, errand, _unheeded)  # when it was sent is early enough told with the answer
+            return
+        domain = domain_of(errand.url)
+        wait_s = self._spacing.wait_s(domain, gap_s, time.monotonic())
+        sent = partial(self._sent, number, domain)
+        if wait_s > 0:
+            self._under_way[number] = self._loop.call_later(wait_s, self._run, number, errand, sent).cancel
+        else:
+            self._run(number, errand, sent)
 
-        def sent(instant: float) -> None:
-            if gap_s > 0:  # else it is early enough to tell it with the answer
-                self._spacing.sent(domain, instant)
-                self._say((SENT, number, instant))
-
+    def _run(self, number: int, errand: Errand, sent: OnSent) -> None:
+        assert self._errands is not None
         try:
-            if wait_s := self._spacing.wait_s(domain, gap_s, time.monotonic()):
-                await asyncio.sleep(wait_s)
-            visited = await awaited(partial(self._visitor.visit, visit, gap_s, sent))
-            assert visited is not None
-            self._say((VISITED, number, *pack_visited(visited)))
+            self._under_way[number] = self._errands.run(errand, sent, partial(self._done, number))
         except Exception as error:  # our own fault, which the crawl raises
+            self._done(number, None, error)
+
+    def _sent(self, number: int, domain: str, instant: float) -> None:
+        self._spacing.sent(domain, instant)
+        self._say((SENT, number, instant))
+
+    def _done(self, number: int, visited: Visited | None, error: BaseException | None) -> None:
+        if self._under_way.pop(number, None) is None and isinstance(error, asyncio.CancelledError):
+            return  # the crawl itself gave it up
+        if visited is not None:
+            self._say((VISITED, number, *pack_visited(visited)))
+        else:
             self._say((BROKEN, number, _pickled(error)))
-        finally:
-            del self._tasks[number]
 
     def _say(self, item: Item) -> None:
         if not self._to_say:
@@ -90,7 +99,11 @@ class Worker(asyncio.Protocol):
         self._transport.write(frame(items))
 
 
-def _pickled(error: Exception) -> bytes:
+def _unheeded(instant: float) -> None:
+    """Nobody has to be told."""
+
+
+def _pickled(error: BaseException | None) -> bytes:
     try:
         packed = pickle.dumps(error)
         pickle.loads(packed)  # an exception of several arguments may be packed and not unpacked

@@ -1,40 +1,25 @@
-"""One visit, from the request to what its body says: nothing of it needs the crawl that asked for it."""
+"""One visit, from the request to what its body says: a page, a robots.txt or a sitemap."""
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import Protocol
 
-from amble.core.content_type import accepts
+from amble.core.frontier.plan import Reading
+from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
-from amble.core.headers import Headers
-from amble.core.outcome import Failure
-from amble.core.page.page import read_page
 from amble.core.robots.book import robots_url_of
 from amble.core.robots.lines import BODY_BYTES_MAX as ROBOTS_BYTES_MAX
 from amble.core.robots.policy import Terms, read_policy
 from amble.core.sitemap.read import read_sitemap
 from amble.fetcher import FetchRequest, FetchResult
-from amble.fetcher.calls import Cancel, OnDone, ended, in_task
-
-if TYPE_CHECKING:  # a worker that begins needs neither, and would take twice as long
-    from amble.core.frontier.plan import Reading
-    from amble.core.frontier.settings import VisitSettings
+from amble.fetcher.calls import Cancel, OnDone, in_task
+from amble.workers.errand import LONG_PAGE_BYTES, Errand, Errands, Fetch, OnSent, UnderWay, Visited, Wants, is_success
 
 # Bodies longer than this are read in a thread. Rules of a robots.txt take the longest by the byte.
-LONG_BODY_BYTES = {Kind.PAGE: 500_000, Kind.SITEMAP: 200_000, Kind.ROBOTS: 50_000}
+LONG_BODY_BYTES = {Kind.PAGE: LONG_PAGE_BYTES, Kind.SITEMAP: 200_000, Kind.ROBOTS: 50_000}
 SITEMAP_BYTES_MAX = 50 * 1024 * 1024  # sitemaps.org: 50 MB uncompressed
-
-OnSent = Callable[[float], None]  # told the monotonic instant at which the request was written
-
-
-class Fetch(Protocol):
-    """Whatever fetches: libcurl, or the simulator's web."""
-
-    def start(self, request: FetchRequest, on_done: OnDone[FetchResult]) -> Cancel:
-        """Make one request; see `amble.fetcher.calls`."""
 
 
 class TaskFetch(ABC):
@@ -45,26 +30,6 @@ class TaskFetch(ABC):
 
     def start(self, request: FetchRequest, on_done: OnDone[FetchResult]) -> Cancel:
         return in_task(self.fetch(request), on_done)
-
-
-class Wants(NamedTuple):
-    """What a crawl wants of every body."""
-
-    terms: Terms
-    max_links: int
-    accept: tuple[str, ...] = ()
-    reject: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, settings: VisitSettings, terms: Terms) -> Wants:
-        return cls(terms, settings.max_links_per_page, settings.accept_content_types, settings.reject_content_types)
-
-
-class Visited(NamedTuple):
-    """What came back, and what it says. The body of a page that was read may be left out."""
-
-    result: FetchResult
-    reading: Reading
 
 
 class Visitor(Protocol):
@@ -78,90 +43,31 @@ class Visitor(Protocol):
 class LocalVisitor:
     """Makes them in this process."""
 
-    def __init__(self, fetcher: Fetch, wants: Wants) -> None:
-        self._fetcher = fetcher
-        self.wants = wants
+    def __init__(self, fetcher: Fetch, settings: VisitSettings, terms: Terms) -> None:
+        self.wants = Wants.of(settings, terms.token)
+        self._terms = terms
+        self._errands = Errands(fetcher, self.wants)
 
     def visit(self, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
-        under_way = _UnderWay(self, visit, on_done)
-        under_way.step = self._fetcher.start(self._request(visit, on_sent), under_way.fetched)
-        return under_way.cancel
+        return self._errands.fetch(errand_of(visit), on_sent, self.reading(visit, on_done))
 
-    async def read(self, visit: Visit, result: FetchResult) -> Reading:
-        if is_long(visit, result):
-            return await asyncio.to_thread(self.read_now, visit, result)  # others are not kept waiting meanwhile
-        return self.read_now(visit, result)
+    def reading(self, visit: Visit, on_done: OnDone[Visited]) -> UnderWay:
+        """Who reads what a visit brings, whoever fetches it."""
+        return UnderWay(partial(self._read, visit), LONG_BODY_BYTES[visit.kind], on_done)
 
-    def _request(self, visit: Visit, on_sent: OnSent) -> FetchRequest:
-        plain = visit.kind is Kind.PAGE
-        return FetchRequest(
-            visit.url,
-            etag=visit.etag,
-            last_modified=visit.last_modified,
-            keep_body=self._keep_body if plain else None,
-            body_bytes_max=None if plain else ROBOTS_BYTES_MAX if visit.kind is Kind.ROBOTS else SITEMAP_BYTES_MAX,
-            keep_prefix=visit.kind is Kind.ROBOTS,
-            found_on=visit.found_on,
-            on_sent=on_sent,
-        )
-
-    def _keep_body(self, status: int, headers: Headers) -> Failure | None:
-        if 200 <= status < 300 and not accepts(headers.get("content-type"), self.wants.accept, self.wants.reject):
-            return Failure.CONTENT_TYPE_REJECTED
-        return None
-
-    def read_now(self, visit: Visit, result: FetchResult) -> Reading:
-        """What a body says."""
-        if result.body is None or result.failure is not None or not 200 <= (result.status or 0) < 300:
+    def _read(self, visit: Visit, result: FetchResult) -> Reading:
+        if visit.kind is Kind.PAGE:
+            return self._errands.read_page(visit.url, result)
+        if result.body is None or not is_success(result):
             return None
-        terms = self.wants.terms
         if visit.kind is Kind.ROBOTS:
-            return read_policy(result.body, robots_url_of(visit.task), terms)
-        if visit.kind is Kind.SITEMAP:
-            return read_sitemap(result.body, visit.url)
-        return read_page(
-            result.body, visit.url, headers=result.headers, token=terms.token, max_links=self.wants.max_links
-        )
+            return read_policy(result.body, robots_url_of(visit.task), self._terms)
+        return read_sitemap(result.body, visit.url)
 
 
-def is_long(visit: Visit, result: FetchResult) -> bool:
-    return result.body is not None and len(result.body) > LONG_BODY_BYTES[visit.kind]
-
-
-class _UnderWay:
-    """One visit: fetched, then read. `step` ends whichever of the two it is at."""
-
-    __slots__ = ("_on_done", "_visit", "_visitor", "step")
-
-    def __init__(self, visitor: LocalVisitor, visit: Visit, on_done: OnDone[Visited]) -> None:
-        self._visitor = visitor
-        self._visit = visit
-        self._on_done = on_done
-        self.step: Cancel
-
-    def cancel(self) -> None:
-        self.step()
-
-    def fetched(self, result: FetchResult | None, error: BaseException | None) -> None:
-        self.step = ended
-        if result is None:
-            self._on_done(None, error)
-        elif is_long(self._visit, result):
-            self.step = in_task(self._read(result), self._done)
-        else:
-            self._read_now(result)
-
-    def _read_now(self, result: FetchResult) -> None:
-        try:
-            visited = Visited(result, self._visitor.read_now(self._visit, result))
-        except Exception as error:  # our own fault, which the crawl raises
-            self._on_done(None, error)
-        else:
-            self._on_done(visited, None)
-
-    def _done(self, visited: Visited | None, error: BaseException | None) -> None:
-        self.step = ended
-        self._on_done(visited, error)
-
-    async def _read(self, result: FetchResult) -> Visited:
-        return Visited(result, await self._visitor.read(self._visit, result))
+def errand_of(visit: Visit) -> Errand:
+    kind = visit.kind
+    if kind is Kind.PAGE:
+        return Errand(visit.url, True, visit.etag, visit.last_modified, visit.found_on)
+    limit = ROBOTS_BYTES_MAX if kind is Kind.ROBOTS else SITEMAP_BYTES_MAX
+    return Errand(visit.url, False, visit.etag, visit.last_modified, visit.found_on, limit, kind is Kind.ROBOTS)

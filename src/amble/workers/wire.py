@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from amble.core.addresses import AddressPolicy
 from amble.core.body_kind import Kind as BodyKind
 from amble.core.charset import Charset, CharsetSource
-from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
 from amble.core.page.canonical import Canonical
@@ -25,7 +24,7 @@ from amble.core.page.links import Link
 from amble.core.page.page import Page
 from amble.core.page.refresh import Refresh
 from amble.fetcher import DnsError, FetcherSettings, FetchResult, Phase, Resolver
-from amble.workers.visitor import Visited, Wants
+from amble.workers.errand import Errand, Visited, Wants
 
 _LENGTH = Struct(">Q")
 _REST = FetchResult._fields.index("dns_error") + 1  # from here on numbers, texts and flags, which pass as they are
@@ -72,15 +71,14 @@ class Frames:
             yield from items
 
 
-def pack_visit(number: int, visit: Visit, gap_s: float) -> Item:
-    return number, visit.url, visit.kind.value, visit.task, visit.found_on, visit.etag, visit.last_modified, gap_s
+def pack_errand(number: int, errand: Errand, gap_s: float) -> Item:
+    return number, gap_s, *errand
 
 
-def unpack_visit(item: Item) -> tuple[Visit, float]:
-    """The visit, as far as whoever makes it needs to know it, and the gap before it."""
-    _, url, kind, task, found_on, etag, last_modified, gap_s = item
-    visit = Visit(url, Kind(kind), task=task, found_on=found_on, etag=etag, last_modified=last_modified)
-    return visit, gap_s
+def unpack_errand(item: Item) -> tuple[Errand, float]:
+    """The errand, and the gap before it."""
+    _, gap_s, *errand = item
+    return Errand(*errand), gap_s
 
 
 def pack_visited(visited: Visited) -> Item:

@@ -17,12 +17,11 @@ from amble.fetcher.result import Phase
 from amble.testing.simulation.judge import Exchange, Judge
 from amble.testing.simulation.retry_after import meant_s
 from amble.testing.simulation.site import TIMEOUT_S, UNSENT, Reply, Site
-from amble.workers import TaskFetch
-from amble.workers.visitor import LONG_BODY_BYTES
+from amble.workers.visitor import LONG_BODY_BYTES, TaskFetch
 
 
 class SimulatedWeb(TaskFetch):
-    """Implements `amble.workers.Fetch`. `clock` is the crawler's own, whose zero is another in each run."""
+    """Implements `amble.workers.errand.Fetch`. `clock` is the crawler's own, whose zero is another in each run."""
 
     def __init__(
         self, sites: dict[str, Site], judge: Judge, random: Random, hits: Counter[str], say: Callable[[str], None]
