@@ -37,13 +37,18 @@ class Cost(NamedTuple):
         return self.got == self.pages == self.account["rows"] == self.account["pages"] and not self.broken
 
 
+def crawler(scenario: Scenario, file: Path) -> list[str]:
+    """The command that crawls into a file what is named on its standard input."""
+    settings = json.dumps(dict(scenario.settings))
+    return [sys.executable, "-m", "bench._crawler", str(file), "--settings", settings]
+
+
 def crawl_once(scenario: Scenario, farm: FarmProcess, *more: str) -> Cost:
     """Crawl a farm in a new process, into a new file."""
     farm.clear()
     with tempfile.TemporaryDirectory(prefix="amble-bench-") as folder:
         file = Path(folder) / "pages.duckdb"
-        command = [sys.executable, "-m", "bench._crawler", str(file), "--settings", json.dumps(dict(scenario.settings))]
-        used = run_measured([*command, *more], given="\n".join(farm.roots()))
+        used = run_measured([*crawler(scenario, file), *more], given="\n".join(farm.roots()))
         if used.status:
             raise SystemExit(f"the crawl ended with {used.status}")
         report = farm.judge()
