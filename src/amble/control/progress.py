@@ -49,6 +49,7 @@ class JobProgress:
     domains_known: int
     domains: tuple[DomainProgress, ...]  # those that take longest, first
     eta_s: float | None  # the slowest domain's; None while nothing can be said
+    workers: int = 0  # processes beside this one that fetch and read
 
 
 def look(running: RunningJob, began: float, domains: int = DOMAINS_SHOWN, timeout_s: float = 10.0) -> JobProgress:
@@ -109,7 +110,13 @@ def progress_of(running: RunningJob, began: float, domains: int) -> JobProgress:
         domains_known=len(frontier.lanes),
         domains=shown,
         eta_s=shown[0].eta_s if shown and frontier.accepted > frontier.final else None,
+        workers=workers_of(job),
     )
+
+
+def workers_of(job: Job) -> int:
+    """How many processes beside this one fetch and read for a job now."""
+    return len(job.workers.pids) if job.workers is not None else 0
 
 
 def phase_of(job: Job, *, paused: bool) -> str:
@@ -119,6 +126,8 @@ def phase_of(job: Job, *, paused: bool) -> str:
         return "stopping"
     if paused:
         return "paused"
+    if not job.loaded:
+        return "reading what is known"
     if job.store.state.paused:
         return "waiting for the disk"
     if job.plan.patience.outage.is_down:

@@ -7,7 +7,7 @@ import random as system_random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from amble.assemble import make_plan
@@ -16,11 +16,12 @@ from amble.core.addresses import AddressPolicy
 from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Ready, State
 from amble.core.pacing.events import Event
+from amble.core.pacing.learned import learn, worth_keeping
 from amble.core.seeds import Seed, seed_url
 from amble.crawl import Crawl
 from amble.errors import StoreError
 from amble.fetcher import Fetcher, FetchResult, Resolver
-from amble.jobs import rows
+from amble.jobs import knowing, rows
 from amble.jobs.batches import Batches
 from amble.jobs.collecting import seldom
 from amble.jobs.shared import Shared
@@ -87,6 +88,7 @@ class Job:
         self._listeners = list(listeners)
         session = int(self.clock.utc().timestamp() * 1_000_000)  # receipts of two runs must not be taken for one
         self._taken_up = False
+        self.loaded = False  # what the store knows
         self.membership = shared.join(settings) if shared is not None else None
         self.plan = make_plan(
             settings, seeds, system_random.random, store.seen(row.id), stored=store.stored(row.id), window=window,
@@ -145,7 +147,7 @@ class Job:
 
     async def run(self) -> JobResult:
         began = self.clock.monotonic()
-        self._load()
+        await self._load()
         self.store.set_job_state(JobChange(self.row.id, JobStatus.RUNNING, self.clock.utc()))
         keeper = asyncio.create_task(self._keep_learning())
         supply = asyncio.create_task(self._supply.run())
@@ -173,30 +175,29 @@ class Job:
 
     # -- in
 
-    def _load(self) -> None:
+    async def _load(self) -> None:
         """What earlier runs learned, and what is left of this job."""
-        now, utc = self.clock.monotonic(), self.clock.utc()
-        frontier = self.plan.frontier
-        for domains in self.store.domains_in_parts():
-            learned = (rows.learned_of(row) for row in domains)
-            frontier.registry.load((row for row in learned if row is not None), now, utc)
-            frontier.last_starts.update(rows.last_starts(domains, now, utc))
-        known = ((row, (utc - row.fetched_at).total_seconds()) for row in self.store.load_robots() if row.fetched_at)
-        frontier.book.load(known, now)
-        visiting = self.settings.visiting
-        if visiting.sitemap_cache_hours:
-            frontier.read_lately = self.store.sitemaps_read(utc - timedelta(hours=visiting.sitemap_cache_hours))
-        if self._taken_up:
-            budgeted = visiting.max_pages_per_domain is not None
-            self.plan.resume(
-                self.store.waiting(self.row.id),
-                self.store.counts(self.row.id).final,
-                self.store.spent(self.row.id) if visiting.max_crawl_pages is not None else 0,
-                self.store.accepted_by_domain(self.row.id) if budgeted else {},
-                now,
-            )
+        store, frontier, clock = self.store, self.plan.frontier, self.clock
+        await knowing.recall_domains(store, frontier, clock)
+        await knowing.recall_robots(store, frontier, clock)
+        await knowing.recall_sitemaps(store, frontier, clock, self.settings.visiting.sitemap_cache_hours)
+        left = await asyncio.to_thread(self._left) if self._taken_up else None
+        now, utc = clock.monotonic(), clock.utc()
+        if left is not None:
+            self.plan.resume(*left, now)
         # Of a job taken up the seeds are known; whether its sitemaps had been read to their end is not.
         self._on_changes(self.plan.start(self.seeds, now, utc), None, None, utc)
+        self.loaded = True
+
+    def _left(self) -> tuple[dict[str, int], int, int, dict[str, int]]:
+        """What waits by domain, how much has ended, and what is spent of the budgets."""
+        store, job_id, visiting = self.store, self.row.id, self.settings.visiting
+        return (
+            store.waiting(job_id),
+            store.counts(job_id).final,
+            store.spent(job_id) if visiting.max_crawl_pages is not None else 0,
+            store.accepted_by_domain(job_id) if visiting.max_pages_per_domain is not None else {},
+        )
 
     # -- out
 
@@ -250,14 +251,16 @@ class Job:
     def _keep(self, *, last: bool) -> None:
         now, utc = self.clock.monotonic(), self.clock.utc()
         registry, book = self.plan.frontier.registry, self.plan.frontier.book
-        registry.sweep(now, utc)
         if last:
-            learned = {row.domain: row for row in registry.learned(now, utc)}
             paces = registry.own()  # not what other jobs of this process know: it belongs into their files
+            kept = {pace.domain: learn(pace, now, utc) for pace in paces if worth_keeping(pace, now)}
+            learned = {row.domain: row for row in registry.changed(now, utc, force=True)} | kept
         else:
             learned = {row.domain: row for row in registry.changed(now, utc, force=False)}
             paces = [pace for pace in map(registry.find, learned) if pace is not None]
-        domains = [rows.domain_row(pace, learned.get(pace.domain), utc, now) for pace in paces]
+        domains = [rows.domain_row(pace, learned.pop(pace.domain, None), utc, now) for pace in paces]
+        domains += [rows.evicted_row(row, utc) for row in learned.values()]
+        registry.sweep(now, utc)  # now that what was learned of them is kept
         robots = book.dump_changed()
         if domains or robots:
             self.store.submit(Batch(domains=domains, robots=robots))

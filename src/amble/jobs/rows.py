@@ -84,37 +84,30 @@ def task_done(final: Final, job_id: int) -> TaskDone:
 
 
 def page_row(final: Final, job_id: int, utc: datetime, *, store_body: bool) -> PageRow:
-    """The one row of a URL."""
-    visit, page, url = final.visit, final.page, final.visit.task
-    fetched = final.fetched if isinstance(final.fetched, FetchResult) else None
-    headers = fetched.headers if fetched else None
-    keeps_body = store_body and final.keeps is _ALL
+    """The one row of a URL. By position, as one is made for every page: names would take three times as long."""
+    visit, failure = final.visit, final.failure
+    url, fetched = visit.task, final.fetched
+    status = content_type = etag = last_modified = elapsed_ms = None
+    if isinstance(fetched, FetchResult):
+        get = fetched.headers.get
+        status, elapsed_ms = fetched.status, fetched.elapsed_s * 1000
+        content_type, etag, last_modified = get("content-type"), get("etag"), get("last-modified")
+        crawl_time = _crawl_time(fetched, utc)
+    else:
+        crawl_time = utc
+    body = digest = title = description = canonical = directives = None
+    page = final.page
+    if page is not None:
+        body = page.text if store_body and final.keeps is _ALL else None
+        digest, title, description = page.digest, page.title, page.description
+        canonical = page.canonical.url if page.canonical else None
+        directives = ", ".join(sorted(said)) if (said := page.robots.restrictions) else None
+    error, error_type = ((final.reason or str(failure)), failure.value) if failure else (None, None)
     return PageRow(
-        url=url,
-        surt_key=surt_key(url),
-        http_status=fetched.status if fetched else None,
-        body=page.text if page and keeps_body else None,
-        content_type=headers.get("content-type") if headers else None,
-        crawl_time=_crawl_time(fetched, utc),
-        error=(final.reason or str(final.failure)) if final.failure else None,
-        error_type=final.failure.value if final.failure else None,
-        etag=headers.get("etag") if headers else None,
-        last_modified=headers.get("last-modified") if headers else None,
-        content_hash=page.digest if page else None,
-        final_url=visit.url,
-        redirect_count=len(visit.trail),
-        domain=domain_of(url),
-        elapsed_ms=fetched.elapsed_s * 1000 if fetched else None,
-        depth=visit.depth,
-        parent_url=visit.parent,
-        discovered_by=_NAMES[visit.found_by],
-        title=page.title if page else None,
-        description=page.description if page else None,
-        canonical_url=page.canonical.url if page and page.canonical else None,
-        directives=", ".join(sorted(page.robots.restrictions)) or None if page else None,
-        attempts=visit.attempt,
-        job_id=job_id,
-    )
+        url, surt_key(url), status, body, content_type, crawl_time, error, error_type, etag, last_modified,
+        digest, visit.url, len(visit.trail), domain_of(url), elapsed_ms, visit.depth, visit.parent,
+        _NAMES[visit.found_by], title, description, canonical, directives, visit.attempt, job_id,
+    )  # fmt: skip
 
 
 def page_confirmed(final: Final, job_id: int, utc: datetime) -> PageConfirmed:
@@ -164,26 +157,18 @@ def leads_of(links: Iterable[LinkRow], directives: str | None) -> Leads:
 def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, utc: datetime) -> RequestRow:
     """The receipt of a request: what gap was required, by which rule, and what gap there was."""
     visit, permit = ready
+    url, sent_at, status, elapsed_s = visit.url, permit.sent_at, result.status, result.elapsed_s
     # Whoever overtook the request before it, while that was connecting, came at the same time at the earliest.
-    gap_s = max(0.0, permit.sent_at - permit.previous_at)
+    gap_s = max(0.0, sent_at - permit.previous_at)
     return RequestRow(
-        job_id,
-        session,
-        domain_of(visit.url),
-        visit.url,
-        permit.seq,
-        reserved_s=permit.sent_at,
-        started_s=permit.sent_at,
-        started_at=utc - timedelta(seconds=result.elapsed_s),
-        required_gap_s=permit.gap_s,
-        actual_gap_s=gap_s if math.isfinite(gap_s) else None,
-        rule=_NAMES[permit.source],
-        in_flight=permit.in_flight,
-        status=result.status,
-        outcome=result.failure.value if result.failure else None,
-        elapsed_s=result.elapsed_s,
-        retry_after_s=_asked_s(result, utc) if result.status in HONOURED_ON else None,
-    )
+        job_id, session, domain_of(url), url, permit.seq,
+        sent_at,  # reserved, and
+        sent_at,  # started
+        utc - timedelta(seconds=elapsed_s),
+        permit.gap_s, gap_s if math.isfinite(gap_s) else None, _NAMES[permit.source], permit.in_flight,
+        status, result.failure.value if result.failure else None, elapsed_s,
+        _asked_s(result, utc) if status in HONOURED_ON else None,
+    )  # fmt: skip
 
 
 def _asked_s(result: FetchResult, utc: datetime) -> float | None:
@@ -194,20 +179,32 @@ def _asked_s(result: FetchResult, utc: datetime) -> float | None:
 def domain_row(pace: Pace, learned: Learned | None, utc: datetime, now: float) -> DomainRow:
     """What is remembered of a domain: what was counted in this run, and what was learned, if anything was."""
     trouble = pace.troubles
-    ago = None if pace.last_success is None else timedelta(seconds=now - pace.last_success)
+
+    def at(instant: float | None) -> datetime | None:
+        return utc - timedelta(seconds=now - instant) if instant is not None and math.isfinite(instant) else None
+
     row = DomainRow(
         pace.domain,
         crawl_delay_seconds=pace.crawl_delay_s,
         concurrency=pace.parallel,
-        last_success_at=None if ago is None else utc - ago,
+        last_request_at=at(pace.last_start),
+        last_success_at=at(pace.last_success),
+        last_limited_at=at(trouble.limited_at),
         requests=pace.seq,
         successes=pace.successes,
         limited=trouble.limited,
         failures=trouble.failures,
         last_reserved_at=utc,
     )
-    if learned is None:
-        return row
+    return row if learned is None else _with(row, learned)
+
+
+def evicted_row(learned: Learned, utc: datetime) -> DomainRow:
+    """Of a domain that memory was made of, and whose counts went with it."""
+    return _with(DomainRow(learned.domain, last_reserved_at=utc), learned)
+
+
+def _with(row: DomainRow, learned: Learned) -> DomainRow:
     return row._replace(
         adaptive_delay_seconds=learned.adaptive_delay_seconds,
         adaptive_delay_floor_seconds=learned.adaptive_delay_floor_seconds,

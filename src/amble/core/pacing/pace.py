@@ -229,6 +229,7 @@ class Pace(PaceState):
     def _limited(self, permit: Permit, answer: Answer, now: float) -> None:
         trouble, block = self._trouble(), self.block
         trouble.limited += 1
+        trouble.limited_at = now
         if permit.epoch != self.epoch:
             # One event per block: refusals of requests sent before it was known belong to it.
             if block is not None:

@@ -22,11 +22,13 @@ class Trouble:
         "fail_streak",
         "failures",
         "limited",
+        "limited_at",
         "window",
     )
 
     def __init__(self) -> None:
         self.limited = self.failures = 0
+        self.limited_at: float | None = None  # when the last refusal came
         self.error_streak = 0  # refusals and failures in a row
         self.fail_streak = 0  # those that count for the breaker
         self.window: FailureWindow | None = None
