@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -227,8 +226,7 @@ class JobChange(NamedTuple):
     counters: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """What belongs together: stored in one transaction, all of it or nothing."""
 
     pages: Sequence[PageRow] = ()
