@@ -125,8 +125,9 @@ def test_a_result_as_json_can_be_piped(site: str, tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["crawl"], 1, "nothing to crawl"),
-        (["crawl", "ftp://a.test/"], 1, "only http and https"),
+        (["crawl"], 2, "nothing to crawl"),
+        (["crawl", "ftp://a.test/"], 2, "only http and https"),
+        (["why", "http://"], 2, "is no seed"),
         (["crawl", "http://a.test/", "--max-rate=-3"], 2, "greater than 0"),
         (["crawl", "--seeds", "no such file"], 1, "cannot be read"),
         (["resume", "no such file"], 1, "there is no file"),

@@ -9,6 +9,7 @@ import pytest
 
 from amble.cli import main
 from amble.core.urls import domain_of
+from amble.store.duckdb_store import DuckDBStore
 from amble.testing.farm import Farm, Pages, Site
 from amble.testing.farm.robots import Robots
 from amble.testing.farm.sitemap import Sitemap
@@ -29,6 +30,12 @@ def test_a_plan_asks_for_no_page_and_why_tells_the_pace(
         assert [(domain["to_fetch"], domain["why"]) for domain in found["domains"]] == [(4, "robots")]
         assert {entry.target for entry in farm.log()} <= {"/robots.txt", "/sitemap.xml"}
         assert list(tmp_path.iterdir()) == [], "a plan leaves no file"
+
+        with DuckDBStore.open("busy.duckdb"):  # as a crawl would hold it
+            assert main(["plan", url, "--into", "busy.duckdb", "--json", *QUICK]) == 0
+        said = capsys.readouterr()
+        assert "without what it knows" in said.err
+        assert json.loads(said.out)["requests"] == found["requests"]
 
         assert main(["crawl", url, *QUICK]) == 0
         capsys.readouterr()

@@ -18,7 +18,7 @@ from amble.control import Desk, ask
 from amble.control.channel import Nobody
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
-from amble.errors import BadUrl
+from amble.errors import AmbleError, BadUrl
 from amble.jobs import runner
 from amble.jobs.runner import RunningJob
 from amble.settings import Settings
@@ -112,7 +112,9 @@ def _seeds_from(name: str | None) -> Iterable[str]:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except OSError as error:
-        raise BadUrl(f"the seeds in {name} cannot be read: {error.strerror}", hint="name a text file, or -") from None
+        raise AmbleError(
+            f"the seeds in {name} cannot be read: {error.strerror}", hint="name a text file, or -"
+        ) from None
     except UnicodeDecodeError:
-        raise BadUrl(f"the seeds in {name} are no UTF-8 text", hint="one URL per line") from None
+        raise AmbleError(f"the seeds in {name} are no UTF-8 text", hint="one URL per line") from None
     return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]

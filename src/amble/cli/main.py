@@ -9,7 +9,7 @@ from importlib import import_module
 
 from amble.cli.arguments import parse
 from amble.cli.shown import show
-from amble.errors import AmbleError, SettingsError
+from amble.errors import AmbleError, BadDomain, BadUrl, SettingsError
 
 # Imported when they are called for, so that each verb starts in its own time.
 _HOMES = {
@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
         code = int(verb(arguments))
         sys.stdout.flush()
         return code
-    except SettingsError as error:
+    except (SettingsError, BadUrl, BadDomain) as error:  # what was typed cannot be meant
         sys.stderr.write(f"amble: {error}\n")
         return 2
     except AmbleError as error:

@@ -14,7 +14,7 @@ from amble.cli.look import find_out, must_exist
 from amble.cli.shown import say, show, show_json
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
-from amble.errors import StoreError
+from amble.errors import StoreError, StoreLocked
 from amble.report.export import export as write_pages
 from amble.report.plan import explain
 from amble.settings_sources import resolve
@@ -26,15 +26,28 @@ def plan(arguments: argparse.Namespace) -> Exit:
     settings = resolve(settings_of(arguments), said_by="the command line").settings
     seeds = seeds_of(arguments)
     into = arguments.into or default_file(seeds)
-    known = Path(into).exists()
-    say(f"asking for robots.txt and sitemaps ({'with what is in' if known else 'without a file yet:'} {into})")
-    with DuckDBStore.open(into if known else ":memory:") as store:
+    with _planning(into) as store:
         found = asyncio.run(explain(store, seeds, settings, table=arguments.table))
     if arguments.json:
         show_json(found.as_dict())
     else:
         show(found.as_text())
     return Exit.DONE
+
+
+def _planning(into: str) -> DuckDBStore:
+    """The file, where there is one and it can be had; while a crawl has it, the plan is of a first crawl."""
+    known = "without a file yet"
+    if Path(into).exists():
+        try:
+            store = DuckDBStore.open(into)
+        except StoreLocked:
+            known = "it is being crawled into: without what it knows"
+        else:
+            say(f"asking for robots.txt and sitemaps ({into}: with what it knows)")
+            return store
+    say(f"asking for robots.txt and sitemaps ({into}: {known})")
+    return DuckDBStore.open(":memory:")
 
 
 def why(arguments: argparse.Namespace) -> Exit:

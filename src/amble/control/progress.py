@@ -57,6 +57,11 @@ def look(running: RunningJob, began: float, domains: int = DOMAINS_SHOWN, timeou
     return _on_engine(lambda: progress_of(running, began, domains), timeout_s)
 
 
+def pages_under_way(running: RunningJob) -> int:
+    """How many of a job's URLs are asked for at this moment."""
+    return _on_engine(lambda: running.job.plan.frontier.pages_under_way)
+
+
 def domain_now(running: RunningJob, domain: str) -> DomainSnapshot | None:
     """One domain of a running job; None if it has nothing to do with it."""
 
