@@ -1,8 +1,9 @@
 """What storing costs, path by path in one run: `python -m bench.store_rows [pages] [stored]`.
 
 `pages` (5,000; 0: none) go through each way of writing; then `stored` (1,000,000) are written through the store, to
-see whether a page costs the same at the end as at the beginning. Processor time is the whole process's: the store's thread and
-DuckDB's own are in it. Bodies are 16 KB of made-up but page-like HTML; in the long run they are 1 KB, to fit a disk.
+see whether a page costs the same at the end as at the beginning. Processor time is the whole process's: the store's
+thread and DuckDB's own are in it. Bodies are 16 KB of made-up but page-like HTML; in the long run they are 1 KB, to
+fit a disk.
 """
 
 from __future__ import annotations
@@ -265,7 +266,7 @@ def growth(folder: Path, stored: int) -> None:
             run_through(store, visits(store, job.id, pages(1_000, job.id, part, 1_024), 2, 0), meter)
         each_us = meter.cpu_s / step * 1e6
         print(
-            f"{at + step:12,} stored: {each_us:7.1f} us of processor a page, {each_us / small:5.2f} of the small store, "
+            f"{at + step:12,} stored: {each_us:7.1f} us of processor a page, {each_us / small:5.2f} of the small one, "
             f"{os.path.getsize(folder / 'growth.duckdb') / 1e6:7,.0f} MB, "
             f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:5,.0f} MB of memory, "
             f"load {os.getloadavg()[0]:.1f}",
