@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SEEDS  ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check sim bench bench-peers soak clean
+.PHONY: help crawl test check sim bench bench-peers bench-publish soak clean
 
 help:           ## say what the targets do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 18
@@ -42,10 +42,13 @@ bench: $(VENV)/.dev   ## benchmarks, as ratios against peers measured in the sam
 	$(BIN)/python -m bench
 
 bench-peers: $(VENV)/.dev     ## amble beside other crawlers on the same farm; they get an environment of their own
-	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.peers $(if $(SCENARIOS),--scenarios $(SCENARIOS))
+
+bench-publish: $(VENV)/.dev   ## put what the benchmarks found last into the documents
+	$(BIN)/python -m bench._document
 
 soak: $(VENV)/.dev    ## the long campaigns
-	AMBLE_KILLS=132 $(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
+	AMBLE_KILLS=132 AMBLE_WORKER_KILLS=40 $(BIN)/python -m pytest -n 2 --hypothesis-profile=soak
 	$(MAKE) sim SEEDS=20
 	$(BIN)/python -m amble.testing.simulation --seeds 10000 --processes 2
 	$(BIN)/python -m tests.simulation.mutants

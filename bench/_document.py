@@ -1,13 +1,26 @@
-"""Results put where people read them: the part of a document between two marks is replaced, the rest left as it is."""
+"""Results put where people read them: `python -m bench._document`, or `make bench-publish`, after the benchmarks.
+
+Benchmarks write what they found into the folder `bench-results`. From there each goes into the part of a document that
+lies between two marks; the rest is left as it is, and so is a part of which nothing new was found.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench._scenarios import machine
+
+RESULTS = Path("bench-results")
+PARTS = {  # document, and file in the folder of results, by the name of the part
+    "peers": ("docs/benchmarks.md", "peers.md"),
+    "cost": ("docs/benchmarks.md", "cost.md"),
+    "stages": ("docs/benchmarks.md", "stages.md"),
+    "headline": ("README.md", "headline.md"),
+}
 
 
 def replaced(document: str, part: str, text: str) -> str:
@@ -20,8 +33,22 @@ def replaced(document: str, part: str, text: str) -> str:
     return f"{before}{begin}\n{text.strip()}\n\n{end}{after}"
 
 
-def put(file: Path, part: str, text: str) -> None:
-    file.write_text(replaced(file.read_text(), part, text))
+def keep(name: str, text: str) -> None:
+    """Leave what was found in the folder of results."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / name).write_text(f"{text}\n")
+
+
+def publish(root: Path, results: Path) -> list[str]:
+    """Put every result that is there into its document; which parts that were."""
+    found = [part for part, (_, file) in PARTS.items() if (results / file).exists()]
+    for part in found:
+        document, file = PARTS[part]
+        text = (root / document).read_text()
+        (root / document).write_text(replaced(text, part, (results / file).read_text()))
+    for drawn in results.glob("bench-*.svg"):
+        shutil.copy(drawn, root / "docs" / drawn.name)
+    return found
 
 
 def circumstances() -> str:
@@ -36,3 +63,7 @@ def load_after() -> str:
 def _commit() -> str:
     said = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return f"commit {said.stdout.strip()}" if said.returncode == 0 else "no commit"
+
+
+if __name__ == "__main__":
+    print("put into the documents:", ", ".join(publish(Path.cwd(), RESULTS)) or "nothing")

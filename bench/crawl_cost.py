@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amble.testing.farm import FarmProcess
-from bench._scenarios import THROUGHPUT, Scenario, Used, machine, run_measured
+from bench._document import circumstances, keep, load_after
+from bench._scenarios import THROUGHPUT, Scenario, Used, run_measured
 from bench.floor import Floors, floors_once
 
 
@@ -104,16 +105,20 @@ def main(argv: list[str]) -> int:
     parser.add_argument("scenarios", nargs="*", choices=[[], *THROUGHPUT], help="default: all")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args(argv)
-    print(f"{machine()}\n\n{COST_HEAD}")
-    shares, complete = [], True
+    when = circumstances()
+    print(f"{when}\n\n{COST_HEAD}")
+    costs_shown, shares, complete = [COST_HEAD], [SHARE_HEAD], True
     for name in arguments.scenarios or THROUGHPUT:
         scenario = THROUGHPUT[name]
         costs, floors = measure(scenario, arguments.rounds)
         complete &= all(cost.complete for cost in costs)
         least = min(costs, key=lambda cost: float(cost.account["crawl_cpu_s"]))
-        print(cost_line(scenario, least), flush=True)
+        costs_shown.append(cost_line(scenario, least))
         shares.append(share_line(scenario, least, floors))
-    print("\n".join(["", SHARE_HEAD, *shares]))
+        print(costs_shown[-1], flush=True)
+    print("\n".join(["", *shares]))
+    told = f"{when}, {load_after()}; least of {arguments.rounds}."
+    keep("cost.md", "\n".join([told, "", *costs_shown, "", *shares]))
     return 0 if complete else 1
 
 

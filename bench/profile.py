@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from amble.testing.farm import FarmProcess
+from bench._document import circumstances, keep, load_after
 from bench._scenarios import THROUGHPUT, Scenario, machine, run_measured
 from bench._spy import py_spy, record, top_functions
 from bench.crawl_cost import Cost, crawl_once
@@ -49,9 +50,13 @@ def table(cost: Cost, parts: Parts) -> list[str]:
 
 def by_stage(scenario: Scenario, farm: FarmProcess, rounds: int) -> None:
     """The cheapest of a few crawls, since other work can only add."""
+    when = circumstances()
     costs = [crawl_once(scenario, farm, "--stages") for _ in range(rounds)]
     least = min(costs, key=lambda cost: float(cost.account["crawl_cpu_s"]))
-    print("\n".join(table(least, parts_alone(farm))))
+    lines = table(least, parts_alone(farm))
+    print("\n".join(lines))
+    told = f"{when}, {load_after()}. {scenario.says}; least of {rounds}, with timers."
+    keep("stages.md" if scenario.name == "one" else f"stages-{scenario.name}.md", "\n".join([told, "", *lines]))
 
 
 def by_calls(scenario: Scenario, farm: FarmProcess, count: int) -> None:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 from amble.testing.farm import FarmProcess
-from bench._document import circumstances, load_after, put
+from bench._document import RESULTS, circumstances, load_after
 from bench._scenarios import POLITENESS, THROUGHPUT
 from bench.peers import report
 from bench.peers.contest import Result, run
 from bench.peers.crawlers import CRAWLERS
-from bench.peers.install import install
+from bench.peers.install import can_name_hosts, install
+from bench.peers.nameserver import NameServer
 from bench.peers.plot import plot
 
 WEBS = THROUGHPUT | POLITENESS
@@ -37,7 +38,7 @@ def contest(scenarios: Sequence[str], names: Sequence[str], home: Path) -> list[
         if crawler.name in versions and versions[crawler.name] is None:
             print(f"left out: {crawler.name}, which needs {crawler.without}", file=sys.stderr)
     for scenario in scenarios:
-        with FarmProcess(WEBS[scenario].sites()) as farm:
+        with FarmProcess(WEBS[scenario].sites()) as farm, NameServer() if can_name_hosts() else nullcontext():
             for crawler in CRAWLERS:
                 version = versions.get(crawler.name)
                 if version is None or (crawler.only_polite and scenario in THROUGHPUT):
@@ -60,27 +61,13 @@ def write(results: list[Result], folder: Path, when: str) -> None:
             (folder / report.plot_name(name)).write_text(drawn)
 
 
-def publish(folder: Path, root: Path) -> None:
-    """Put what a run has written into the documents."""
-    put(root / "docs" / "benchmarks.md", "peers", (folder / "peers.md").read_text())
-    put(root / "README.md", "headline", (folder / "headline.md").read_text())
-    for drawn in folder.glob("bench-*.svg"):
-        shutil.copy(drawn, root / "docs" / drawn.name)
-
-
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--scenarios", nargs="+", choices=list(WEBS), default=USUAL)
     parser.add_argument("--only", nargs="+", choices=EVERYONE, default=EVERYONE)
     parser.add_argument("--home", type=Path, default=Path(".venv-peers"), help="where the peers are installed")
-    parser.add_argument("--into", type=Path, default=Path("bench-results"), help="folder for tables and plots")
-    parser.add_argument(
-        "--publish", action="store_true", help="put what the last run wrote into the documents, run nothing"
-    )
+    parser.add_argument("--into", type=Path, default=RESULTS, help="folder for tables and plots")
     arguments = parser.parse_args(argv)
-    if arguments.publish:
-        publish(arguments.into, Path.cwd())
-        return 0
     install(arguments.home)
     when = circumstances()
     results = contest(arguments.scenarios, arguments.only, arguments.home.absolute())

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from amble.testing.farm import FarmProcess
 from bench._scenarios import Scenario
+from bench.peers import nameserver
 from bench.peers.install import can_name_hosts, node_modules_of, package_version, python_of
 
 CLIENTS = Path(__file__).parent / "clients"
-HOSTS = "/etc/hosts"
+RESOLVER = "/etc/resolv.conf"
 
 
 class Place(NamedTuple):
@@ -50,10 +51,10 @@ def _script(name: str, *more: str) -> Callable[[Place], Sequence[str]]:
 
 
 def _with_names(place: Place, program: str) -> Sequence[str]:
-    """For who asks the system for names: a hosts file of its own, in a mount namespace of its own."""
-    hosts = place.folder / "hosts"
-    hosts.write_text("".join(f"127.0.0.1 {site.name}\n" for site in place.farm.sites))
-    return ["unshare", "--mount", "sh", "-c", f"mount --bind {hosts} {HOSTS} && exec {program}"]
+    """For who asks the system for names: our server of names, in a mount namespace of its own."""
+    resolver = place.folder / "resolv.conf"
+    resolver.write_text(f"nameserver {nameserver.ADDRESS}\n")
+    return ["unshare", "--mount", "sh", "-c", f"mount --bind {resolver} {RESOLVER} && exec {program}"]
 
 
 def _wget2(place: Place) -> Sequence[str]:
