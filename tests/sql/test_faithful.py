@@ -217,6 +217,16 @@ def test_a_file_is_closed_with_the_with_block_and_can_be_opened_by_duckdb(tmp_pa
         assert plain.execute("SELECT count(*) FROM t").fetchall() == [(3,)]
 
 
+def test_arrow_tables_come_by_the_names_that_connections_used_to_have() -> None:
+    with connect() as con:
+        assert {"arrow", "fetch_arrow_table"} <= set(dir(con))
+        for fetch in ("arrow", "fetch_arrow_table"):
+            con.execute("SELECT 42 AS n")
+            with pytest.warns(UserWarning, match="extra copy"):  # DuckDB's word on it
+                found = getattr(con, fetch)()
+            assert found.to_pydict() == {"n": [42]}
+
+
 def test_options_of_duckdb_are_handed_on(tmp_path: Path) -> None:
     with connect(config={"threads": 1}) as con:
         assert con.execute("SELECT current_setting('threads')").fetchall() == [(1,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from amble.sql.calls import Call, find, pieces_of
 from amble.sql.connection import Connection
 from amble.testing.farm import Pages, Robots, Site, Sitemap
 from amble.testing.farm.exchange import html
-from tests.sql.web import Paths, paths_asked, web
+from tests.sql.web import FAST, Paths, paths_asked, web
 
 QUICK = "pacing := 'fixed', fixed_delay := 0"
 SMALL = Pages(5, size_bytes=2_000)
@@ -219,12 +220,37 @@ def test_somebody_elses_function_of_that_name_comes_first() -> None:
         assert con.execute("FROM links(7)").fetchall() == [(7,)]
 
 
-def test_tables_of_earlier_queries_do_not_pile_up() -> None:
-    with web() as (_, con):
-        for _ in range(40):
-            con.execute("SELECT * FROM amble.frontier")
-        rows = con.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall()
-        assert rows[0][0] <= 32
+def test_what_a_query_read_is_gone_with_the_next_statement_and_lasts_as_long_as_a_relation() -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        query = f"FROM crawl('{farm.url('a.test')}', {QUICK})"
+        con.execute(query)
+        assert len(con.fetchmany(2)) + len(con.fetchall()) == SMALL.count
+        assert con.execute("SHOW TABLES").fetchall() == []
+        relation = con.sql(query)
+        derived = relation.filter("http_status = 200").aggregate("count(*)")
+        del relation
+        gc.collect()
+        assert len(con.execute("SHOW TABLES").fetchall()) == 1
+        assert derived.fetchall() == [(SMALL.count,)]
+        del derived
+        gc.collect()
+        con.execute("BEGIN; SELECT * FROM amble.frontier")
+        assert len(con.execute("SHOW TABLES").fetchall()) > 0  # nothing is dropped in somebody's transaction
+        con.execute("ROLLBACK")
+        assert con.execute("SHOW TABLES").fetchall() == []
+
+
+def test_before_the_first_crawl_the_tables_of_amble_are_there_and_empty() -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        heads: dict[str, list[str]] = {}
+        for table in ("jobs", "requests", "domains", "frontier", "changes", "history"):
+            assert con.execute(f"FROM amble.{table} AS t WHERE true").fetchall() == []
+            heads[table] = [column[0] for column in con.description]
+        assert con.execute("SELECT count(*) FROM duckdb_schemas() WHERE schema_name = 'amble'").fetchall() == [(0,)]
+        con.execute(f"CRAWL (SELECT '{farm.url('a.test')}') INTO pages {FAST}")
+        for table, names in heads.items():
+            con.execute(f"FROM amble.{table}")
+            assert [column[0] for column in con.description] == names
 
 
 # --- the others ----------------------------------------------------------------------------------------------------

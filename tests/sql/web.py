@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,13 +15,16 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from amble.sql.connection import Connection, open_connection
-from amble.testing.farm import Farm, Site
+from amble.testing.farm import Farm, Pages, Robots, Site
 from amble.testing.farm.exchange import Request, Response
 from amble.testing.farm.site import Feature
 
 # No pace of our own: what a test is about is not how long it takes.
 QUICK = "pacing = fixed, fixed_delay = 0, max_rate = unlimited"
 FAST = f"WITH (follow_links = false, {QUICK})"  # the seeds alone
+
+SMALL = Pages(5, size_bytes=2_000)
+SLOW = Site(name="slow.test", pages=Pages(200, size_bytes=2_000), robots=Robots(crawl_delay_s=0.05))
 
 Answer = Callable[[Request], Response]
 
@@ -97,3 +101,29 @@ def proxy_server(username: str | None = None, password: str = "") -> Iterator[Th
         finally:
             server.shutdown()
             thread.join()
+
+
+def tables(con: Connection) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = con.execute(
+        "SELECT database_name, schema_name, table_name FROM duckdb_tables() ORDER BY ALL"
+    ).fetchall()
+    return found
+
+
+def when(condition: Callable[[], Any], act: Callable[[], Any]) -> threading.Thread:
+    """Do this as soon as that holds, in a thread."""
+
+    def run() -> None:
+        wait_for(condition)
+        act()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """Until it holds; the limit of the test is the limit."""
+    while not (found := condition()):
+        time.sleep(0.01)
+    return found

@@ -48,8 +48,13 @@ def _shown(value: Any) -> str:
 
 def nearest_hint(unknown: str, known: list[str]) -> str:
     """What to write instead of an unknown name."""
-    close = get_close_matches(unknown, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known settings: {', '.join(sorted(known))}"
+    close = nearest(unknown, known)
+    return f"did you mean {close!r}?" if close else f"known settings: {', '.join(sorted(known))}"
+
+
+def nearest(unknown: str, known: list[str], cutoff: float = 0.5) -> str | None:
+    """The name that an unknown one is most like, if it is like any."""
+    return next(iter(get_close_matches(unknown, known, n=1, cutoff=cutoff)), None)
 
 
 def _field_hint(model: type[BaseModel], name: str) -> str:

@@ -37,8 +37,10 @@ def _calls(tokens: list[Token]) -> Iterator[tuple[str, Token, Token]]:
 def _literal(value: Any) -> str:
     if value is None:
         return "NULL"
-    if isinstance(value, bool | int | float):
-        return repr(value).upper() if isinstance(value, bool) else f"({value!r})"
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int | float):
+        return f"({value!r})" if isinstance(value, int) else f"{value!r}::DOUBLE"  # or it would be a DECIMAL
     if isinstance(value, list | tuple | set | frozenset):
         return f"[{', '.join(map(_literal, value))}]::VARCHAR[]"
     return quote_text(str(value))

@@ -14,7 +14,9 @@ from amble.sql.statements import Option
 from amble.sql.tokens import Kind, Token, fault, tokens_of
 
 NAMES = ("crawl", "sitemap", "read_html", "links")
-LIVE = ("frontier", "domains", "jobs")  # tables of the schema amble whose rows a running job knows better than the disk
+# Tables of the schema amble that are there also before the first crawl; a running job knows some better than the disk.
+LIVE = ("frontier", "domains", "jobs", "requests", "settings", "changes", "history")
+_SETTINGS = "duckdb_settings"
 
 _CLAUSES = frozenset(
     {"SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "ON", "USING",
@@ -42,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
-    """`amble.frontier`, `amble.domains` or `amble.jobs` in a FROM."""
+    """`amble.frontier` or one of the others in a FROM; also `duckdb_settings()`."""
 
     name: str
     at: int
@@ -73,6 +75,8 @@ def find(query: str) -> list[Call | LiveTable]:
             found.append(_call(query, tokens, i, name))
         elif name == "amble" and (live := _live(tokens, i)) is not None:
             found.append(live)
+        elif name == _SETTINGS and (end := _empty_call(tokens, i + 1)) > i + 1:
+            found.append(LiveTable(name, token.at, tokens[end - 1].end, _has_alias(tokens, end)))
     return _runnable(query, tokens, found) if found else found
 
 
@@ -194,9 +198,16 @@ def _live(tokens: list[Token], i: int) -> LiveTable | None:
     if i + 2 >= len(tokens) or not tokens[i + 1].is_dot:
         return None
     name = tokens[i + 2].text.strip('"').lower()
-    if name not in LIVE or (i + 3 < len(tokens) and (tokens[i + 3].is_dot or tokens[i + 3].is_symbol("("))):
+    end = _empty_call(tokens, i + 3) if name == "settings" else i + 3
+    if name not in LIVE or (end < len(tokens) and (tokens[end].is_dot or tokens[end].is_symbol("("))):
         return None
-    return LiveTable(name, tokens[i].at, tokens[i + 2].end, _has_alias(tokens, i + 3))
+    return LiveTable(name, tokens[i].at, tokens[end - 1].end, _has_alias(tokens, end))
+
+
+def _empty_call(tokens: list[Token], i: int) -> int:
+    """Where `()` ends, if it stands here."""
+    opens = i + 1 < len(tokens) and tokens[i].is_symbol("(") and tokens[i + 1].is_symbol(")")
+    return i + 2 if opens else i
 
 
 def refuse_arguments(call: Call, least: int, most: int, shape: str) -> None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from amble.jobs.runner import RunningJob
-from amble.sql import asked, options, sources
+from amble.sql import asked, listed, options, sources
 from amble.sql.caller import Caller
 from amble.sql.crawling import Place, run_control, run_crawl, setting_here
 from amble.sql.merge import run_merge
@@ -25,7 +27,10 @@ from amble.sql.parse import parse
 from amble.sql.result import DONE, Table
 from amble.sql.session import BAR, Session
 from amble.sql.statements import Control, Crawl, Merge, Plain, ResetSetting, SetSetting, Statement
+from amble.sql.temporary import Temporaries
 from amble.store import functions
+
+T = TypeVar("T")
 
 _SET = re.compile(r"(?:\A|[\s;/])(?:re)?set\s")
 
@@ -50,11 +55,13 @@ def open_connection(path: Any, duckdb_options: dict[str, Any], ways: dict[str, A
 class Connection:
     """A DuckDB connection, and CRAWL."""
 
-    __slots__ = ("__weakref__", "_duck", "_interrupted", "_running", "_session")
+    __slots__ = ("__weakref__", "_busy", "_duck", "_interrupted", "_running", "_session", "_tables")
 
     def __init__(self, duck: DuckDBPyConnection, session: Session) -> None:
         self._duck = duck
         self._session = session
+        self._tables = Temporaries()
+        self._busy = threading.RLock()  # while a statement of ours runs
         self._running: RunningJob | None = None
         self._interrupted = False
 
@@ -63,12 +70,14 @@ class Connection:
     def execute(self, query: Any, parameters: Any = None) -> Self:
         """Run a script; what its last statement gives is there to be fetched."""
         caller = Caller.above(1)
+        self._tables.forget(self._duck)
         statements = self._ours(query)
         if statements is None:
-            return self._as_ours(caller.call(self._duck.execute, query, parameters))
+            return self._as_ours(_told(caller, self._duck.execute, query, parameters))
         *before, last = statements
-        self._run_all(before, caller)
-        self._answer(last, parameters, caller)
+        with self._alone():
+            self._run_all(before, caller)
+            self._answer(last, parameters, caller)
         return self
 
     def executemany(self, query: Any, parameters: Any = None) -> Self:
@@ -90,15 +99,31 @@ class Connection:
     def _relation(self, query: Any, named: dict[str, Any], caller: Caller) -> DuckDBPyRelation:
         statements = self._ours(query)
         if statements is None:
-            return caller.call(self._duck.sql, query, **named)
+            return _told(caller, self._duck.sql, query, **named)
         *before, last = statements
-        self._run_all(before, caller)
-        parameters = named.pop("params", None)
-        if isinstance(last, Plain):
-            text, left = self._rewritten(last, caller, parameters)
-            return caller.call(self._duck.sql, text, **named, **({} if left is None else {"params": left}))
-        text, values = self._run(last, parameters, caller).query()
-        return self._duck.sql(text, params=values, **named) if values else self._duck.sql(text, **named)
+        with self._alone():
+            self._run_all(before, caller)
+            parameters = named.pop("params", None)
+            if isinstance(last, Plain):
+                text, left = self._rewritten(last, caller, parameters)
+            else:
+                text, left = self._run(last, parameters, caller).query()
+            relation = _told(caller, self._duck.sql, text, **named, **({"params": left} if left else {}))
+            self._tables.hand_to(relation)
+        return relation
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """As DuckDB's connections, it refuses to do two things at once."""
+        if not self._busy.acquire(blocking=False):
+            raise duckdb.ResourceInUseException(
+                "Resource In Use Error: this connection is busy with another statement\n"
+                "hint: give each thread a cursor of its own: con.cursor()"
+            )
+        try:
+            yield
+        finally:
+            self._busy.release()
 
     def _as_ours(self, given: Any) -> Self:
         """DuckDB gives back its connection, or nothing for a text without a statement."""
@@ -121,7 +146,7 @@ class Connection:
     def _rewritten(self, statement: Plain, caller: Caller, parameters: Any = None) -> tuple[str, Any]:
         """The statement, with what its table functions give in their place, and the parameters that are left to it."""
         text = statement.sql
-        place = Place(self._duck, self._session, caller, self._watch)
+        place = self._place(caller)
         if asked.asks(text.lower()):
             text = asked.with_settings(text, self._session.names(self._duck) - {BAR}, partial(setting_here, place))
         if not sources.mentions(text):
@@ -132,20 +157,20 @@ class Connection:
     def _run_all(self, statements: Iterable[Statement], caller: Caller) -> None:
         for statement in statements:
             if isinstance(statement, Plain):
-                caller.call(self._duck.execute, *self._rewritten(statement, caller))
+                _told(caller, self._duck.execute, *self._rewritten(statement, caller))
                 self._duck.complete()  # or the rows that nobody will fetch keep the connection busy
             else:
                 self._run(statement, None, caller)
 
     def _answer(self, statement: Statement, parameters: Any, caller: Caller) -> None:
         if isinstance(statement, Plain):
-            caller.call(self._duck.execute, *self._rewritten(statement, caller, parameters))
+            _told(caller, self._duck.execute, *self._rewritten(statement, caller, parameters))
         else:
             text, values = self._run(statement, parameters, caller).query()
             self._duck.execute(text, values or None)
 
     def _run(self, statement: Statement, parameters: Any, caller: Caller) -> Table:
-        place = Place(self._duck, self._session, caller, self._watch)
+        place = self._place(caller)
         values = options.values_of(parameters)
         match statement:
             case Crawl():
@@ -159,6 +184,9 @@ class Connection:
                 return run_merge(place, statement, values)
             case Plain():
                 raise AssertionError(statement)
+
+    def _place(self, caller: Caller) -> Place:
+        return Place(self._duck, self._session, caller, self._watch, self._tables)
 
     def _watch(self, running: RunningJob | None) -> None:
         """A job begins, or is over. One that was interrupted ends as any statement does that was."""
@@ -199,16 +227,24 @@ class Connection:
     # -- everything else
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._duck, name)
+        found = getattr(self._duck, _RENAMED.get(name, name))
         if name in _GIVE_SELF:
             return _Chained(self, found)
         return found
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(self._duck), *super().__dir__()})
+        return sorted({*dir(self._duck), *super().__dir__(), *_RENAMED})
 
     def __repr__(self) -> str:
         return f"<amble.Connection over {self._duck!r}>"
+
+
+def _told(caller: Caller, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    """What DuckDB does with it; to an unknown setting it says which of ours may have been meant."""
+    try:
+        return caller.call(function, *arguments, **named)
+    except duckdb.CatalogException as refused:
+        raise listed.with_nearest(refused) from None
 
 
 def _pieces(statement: Statement) -> list[Statement]:
@@ -234,4 +270,5 @@ _GIVE_SELF = frozenset({
     "append", "begin", "checkpoint", "commit", "create_function", "register", "remove_function", "rollback",
     "unregister",
 })  # fmt: skip
+_RENAMED = {"arrow": "to_arrow_table", "fetch_arrow_table": "to_arrow_table"}  # as connections of DuckDB 1 called it
 _NAMES = (*sorted(options.names()), BAR)

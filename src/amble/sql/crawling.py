@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from amble.errors import StatementError, StoreError
+from amble.errors import StoreError
 from amble.jobs import JobResult
 from amble.jobs.identity import warn_if_anonymous
 from amble.jobs.runner import RunningJob, running, start, take_up
 from amble.report.plan import HEADS, explain
 from amble.settings import SYNONYMS, Settings
+from amble.settings_sources import Resolved
 from amble.sql import options
 from amble.sql.caller import Caller
 from amble.sql.on_engine import on_engine
@@ -25,6 +26,8 @@ from amble.sql.session import Session
 from amble.sql.statements import Control, Crawl, Verb
 from amble.sql.stores import open_store, store_in_use
 from amble.sql.targets import check_target, current_database, held_in, resolve_target
+from amble.sql.temporary import Temporaries
+from amble.sql.transactions import refuse_transaction
 from amble.store.clauses import Clauses
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.judge import WhereJudge
@@ -52,6 +55,7 @@ class Place:
     session: Session
     caller: Caller
     watch: Callable[[RunningJob | None], None]  # told of the job that this connection waits for
+    tables: Temporaries = field(default_factory=Temporaries)
 
     def bar(self) -> NoBar:
         return make_bar() if self.session.shows_bar(self.connection) else NoBar()
@@ -104,33 +108,26 @@ def run_control(place: Place, control: Control, values: Mapping[str, Any]) -> Ta
 
 def settings_here(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | None) -> Settings:
     duck = options.from_duckdb(place.connection, place.session.threads_at_first)
-    return options.settings_of(crawl, values, limit, place.session.kept, duck)
+    return options.resolved_of(crawl, values, limit, place.session.kept, duck).settings
+
+
+def resolved_here(place: Place) -> Resolved:
+    """What a crawl on this connection would have without any options, and who said so."""
+    with place.connection.cursor() as cursor:  # what the connection itself has to be fetched stays
+        duck = options.from_duckdb(cursor, place.session.threads_at_first)
+    found = options.resolved_of(Crawl(""), {}, None, place.session.kept, duck)
+    by_set = {**dict.fromkeys(duck, "SET, to DuckDB"), **dict.fromkeys(place.session.kept, "SET")}
+    return replace(found, sources={**found.sources, **by_set})
 
 
 def setting_here(place: Place, name: str) -> Any:
     """What a crawl on this connection would have it set to."""
-    with place.connection.cursor() as cursor:  # what the connection itself has to be fetched stays
-        duck = options.from_duckdb(cursor, place.session.threads_at_first)
-    settings = options.settings_of(Crawl(""), {}, None, place.session.kept, duck)
-    return settings.value(SYNONYMS.get(name, name))
+    return resolved_here(place).settings.value(SYNONYMS.get(name, name))
 
 
 def limits_of(settings: Settings) -> WriterLimits:
     """In what portions rows become visible."""
     return WriterLimits(batch_size=settings.visiting.batch_size)
-
-
-def refuse_transaction(connection: DuckDBPyConnection, what: str) -> None:
-    """A crawl commits in batches, for hours: it is no part of anybody's transaction.
-
-    Two queries in one transaction have the same number. Trying BEGIN would tell as well, and spoil the transaction.
-    """
-    first, second = (connection.execute("SELECT txid_current()").fetchall() for _ in range(2))
-    if first == second:
-        raise StatementError(
-            f"{what} cannot run inside a transaction: it commits what it fetches in batches",
-            hint="COMMIT or ROLLBACK first",
-        )
 
 
 # --- waiting -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeVar
+
+import duckdb
 
 from amble.core.frontier.lane import Lane
 from amble.core.pacing.learned import learn
@@ -17,7 +20,9 @@ from amble.jobs import rows
 from amble.jobs.job import Job
 from amble.jobs.runner import engine, running
 from amble.sql.result import Table
+from amble.store import functions
 from amble.store.duckdb_store import DuckDBStore
+from amble.store.migrate import migrate
 from amble.store.rows import domain_row
 from amble.store.storable import json_text
 
@@ -75,6 +80,17 @@ def jobs_now(store: DuckDBStore | None) -> Table:
             for job_id, result in counted
         ],
     )
+
+
+@cache
+def columns_of(table: str) -> tuple[tuple[str, str], ...]:
+    """What a table or a view of the schema amble will have once somebody has crawled."""
+    if table == "domains":
+        return DOMAINS
+    with duckdb.connect() as scratch:
+        functions.prepare(scratch)
+        migrate(scratch)
+        return tuple((row[0], row[1]) for row in scratch.execute(f"DESCRIBE amble.{table}").fetchall())
 
 
 def domains_sql(live: str) -> str:

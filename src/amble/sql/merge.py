@@ -19,13 +19,14 @@ from duckdb import DuckDBPyConnection
 
 from amble.errors import StatementError
 from amble.sql import options
-from amble.sql.crawling import Place, refuse_transaction
+from amble.sql.crawling import Place
 from amble.sql.result import Table
 from amble.sql.sources import rewrite, without_pages
 from amble.sql.staging import Staged, limit_of, staged
 from amble.sql.statements import Crawl, Merge
 from amble.sql.targets import check_mergeable, path_sql
 from amble.sql.tokens import Kind, tokens_of
+from amble.sql.transactions import refuse_transaction
 from amble.sql.unfetched import no_pages, refuse_mistakes
 from amble.store.clauses import Clauses
 from amble.store.database import quote

@@ -14,7 +14,7 @@ from duckdb import DuckDBPyConnection
 from amble.core.checked import nearest_hint
 from amble.errors import SettingsError, StatementError
 from amble.settings import SYNONYMS, Settings, by_own_name, fields
-from amble.settings_sources import resolve
+from amble.settings_sources import Resolved, resolve
 from amble.sql.statements import Crawl, Option, Parameter, Value
 
 THREADS_MAX = 32
@@ -114,8 +114,8 @@ def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def settings_of(crawl: Crawl, values: Values, limit: int | None, kept: Mapping[str, Any], duck: Values) -> Settings:
-    """The settings of one crawl. `kept` is what `SET` gave us, `duck` what DuckDB's own settings say."""
+def resolved_of(crawl: Crawl, values: Values, limit: int | None, kept: Mapping[str, Any], duck: Values) -> Resolved:
+    """The settings of one crawl, and who said so. `kept` is what `SET` gave us, `duck` what DuckDB's own say."""
     by_with = said(crawl.options, values)
     most = by_with.get("max_crawl_pages")
     merged = {**duck, **kept, **by_with}
@@ -125,7 +125,7 @@ def settings_of(crawl: Crawl, values: Values, limit: int | None, kept: Mapping[s
         for name in ("http_proxy_username", "http_proxy_password"):
             if name not in kept and name not in by_with:
                 merged.pop(name, None)
-    return resolve(merged, said_by="the statement").settings
+    return resolve(merged, said_by="the statement")
 
 
 def threads_of(connection: DuckDBPyConnection) -> int:

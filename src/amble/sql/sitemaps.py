@@ -19,12 +19,13 @@ from amble.jobs.shared import Shared
 from amble.report.exploration import Exploration
 from amble.report.plan import PATIENCE_S
 from amble.settings import Settings
-from amble.sql.crawling import Place, limits_of, refuse_transaction, settings_here
+from amble.sql.crawling import Place, limits_of, settings_here
 from amble.sql.on_engine import on_engine
 from amble.sql.seeds import read_seeds
 from amble.sql.statements import Crawl, Option
 from amble.sql.stores import open_store
 from amble.sql.targets import current_database
+from amble.sql.transactions import refuse_transaction
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.storable import utc as without_zone
 

@@ -6,6 +6,7 @@ reads that instead.
     FROM read_html('https://example.com/table', 'table.prices')  a table or a list of a page as rows
     FROM links('pages')                                          links, with what became of their targets
     FROM amble.frontier, amble.domains, amble.jobs               what running jobs are doing and about to do
+    FROM amble.settings, duckdb_settings()                       what the next crawl would have
 
 Whatever is fetched goes through robots.txt, pace and guard like every crawl. A query that ends in LIMIT n and takes the
 rows as they come has no more than n pages fetched.
@@ -14,9 +15,8 @@ rows as they come has no more than n pages fetched.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 import duckdb
@@ -24,9 +24,10 @@ from duckdb import DuckDBPyConnection
 
 from amble.core.page.grid import read_grid
 from amble.errors import StatementError
-from amble.sql.calls import NAMES, Call, LiveTable, find, is_table_name, pieces_of, refuse_arguments
+from amble.sql.calls import LIVE, NAMES, Call, LiveTable, find, is_table_name, pieces_of, refuse_arguments
 from amble.sql.crawling import Place
-from amble.sql.live import domains_now, domains_sql, frontier_now, jobs_now, jobs_sql
+from amble.sql.listed import duckdb_settings_sql, settings_now
+from amble.sql.live import columns_of, domains_now, domains_sql, frontier_now, jobs_now, jobs_sql
 from amble.sql.options import Values, values_of
 from amble.sql.parameters import bound, named_in, numbered, refuse_mismatch
 from amble.sql.result import Table
@@ -35,15 +36,12 @@ from amble.sql.staging import least, staged
 from amble.sql.statements import Crawl, Option, Parameter
 from amble.sql.stores import store_in_use
 from amble.sql.unfetched import no_pages, no_rows, refuse_mistakes
-from amble.store.database import quote, quote_text
+from amble.store.database import quote_text
 
 _MENTIONS = re.compile(
-    r"\b(?:crawl|sitemap|read_html|links)\s*\(|\bamble\s*\.\s*\"?(?:frontier|domains|jobs)\b", re.IGNORECASE
+    rf"\b(?:{'|'.join(NAMES)}|duckdb_settings)\s*\(|\bamble\s*\.\s*\"?(?:{'|'.join(LIVE)})\b", re.IGNORECASE
 )
 
-_PREFIX = "amble_call_"
-_KEPT_MAX = 32  # temporary tables of earlier queries: a relation may still read them
-_numbers = count(1)
 _NOTHING = {"crawl": no_pages(), "sitemap": no_rows(ENTRIES)}  # what has the same columns whatever is fetched
 
 
@@ -128,7 +126,7 @@ def _call(place: Place, call: Call, values: Values, limit: int | None, rewritten
     most = least(limit, _rows_max(place.connection, call, values))
     crawl = Crawl(_select(place.connection, call, values), options=call.options)
     with staged(place, crawl, values, most, "crawl()") as got:
-        name = _keep(place.connection, f"SELECT * FROM {got.table}")
+        name = place.tables.keep(place.connection, f"SELECT * FROM {got.table}")
         if got.interrupted is not None:
             raise got.interrupted
     rewritten.crawled.append(name)
@@ -200,13 +198,13 @@ def _read_html(place: Place, call: Call, values: Values) -> str:
     grid = read_grid(body, selector)
     if grid is None or not grid.columns:
         raise StatementError(f"{selector!r} finds no table or list at {url}", hint="name another selector")
-    return _keep_rows(place.connection, Table([(name, "VARCHAR") for name in grid.columns], grid.rows))
+    return place.tables.keep_rows(place.connection, Table([(name, "VARCHAR") for name in grid.columns], grid.rows))
 
 
 def _sitemap(place: Place, call: Call, values: Values) -> str:
     refuse_arguments(call, 1, 1, "sitemap('https://example.com/'), or the URL of a sitemap, or a list of either")
     select = _select(place.connection, call, values)
-    return _keep_rows(place.connection, Table(ENTRIES, entries_of(place, select, call.options, values)))
+    return place.tables.keep_rows(place.connection, Table(ENTRIES, entries_of(place, select, call.options, values)))
 
 
 def _links(connection: DuckDBPyConnection, call: Call, values: Values) -> str:
@@ -223,40 +221,22 @@ def _links(connection: DuckDBPyConnection, call: Call, values: Values) -> str:
 
 
 def _live(place: Place, item: LiveTable) -> str:
+    if item.name == "settings":
+        return place.tables.keep_rows(place.connection, settings_now(place))
+    if item.name == "duckdb_settings":
+        return duckdb_settings_sql(place.tables.keep_rows(place.connection, settings_now(place)))
     with place.connection.cursor() as cursor:
-        database = cursor.execute("SELECT current_database()").fetchall()[0][0]
+        database, crawled = cursor.execute(
+            "SELECT current_database(), count(*) > 0 FROM duckdb_tables() "
+            "WHERE database_name = current_database() AND schema_name = 'amble'"
+        ).fetchall()[0]
+    if not crawled and item.name != "frontier":
+        return no_rows(columns_of(item.name))
+    if item.name not in ("frontier", "jobs", "domains"):
+        return f"amble.{item.name}"
     store = store_in_use(place.connection, database, place.session)
     if item.name == "frontier":
-        return _keep_rows(place.connection, frontier_now(store))
+        return place.tables.keep_rows(place.connection, frontier_now(store))
     if item.name == "jobs":
-        return jobs_sql(_keep_rows(place.connection, jobs_now(store)))
-    return domains_sql(_keep_rows(place.connection, domains_now(store)))
-
-
-# --- temporary tables ----------------------------------------------------------------------------------------------
-
-
-def _keep(connection: DuckDBPyConnection, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> str:
-    _forget_old(connection)
-    name = f"temp.main.{quote(f'{_PREFIX}{next(_numbers):09}')}"
-    connection.execute(f"CREATE TEMP TABLE {name} AS {query}", values)
-    return name
-
-
-def _keep_rows(connection: DuckDBPyConnection, table: Table) -> str:
-    query, _ = Table(table.columns).query()
-    name = _keep(connection, query)
-    if table.rows:
-        columns = [list(column) for column in zip(*table.rows, strict=True)]
-        lists = ", ".join(f"unnest(${n}::{kind}[])" for n, (_, kind) in enumerate(table.columns, 1))
-        connection.execute(f"INSERT INTO {name} SELECT {lists}", columns)
-    return name
-
-
-def _forget_old(connection: DuckDBPyConnection) -> None:
-    rows = connection.execute(
-        "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, $1) ORDER BY 1 DESC",
-        [_PREFIX],
-    ).fetchall()
-    for (name,) in rows[_KEPT_MAX - 1 :]:
-        connection.execute(f"DROP TABLE IF EXISTS temp.main.{quote(name)}")
+        return jobs_sql(place.tables.keep_rows(place.connection, jobs_now(store)))
+    return domains_sql(place.tables.keep_rows(place.connection, domains_now(store)))

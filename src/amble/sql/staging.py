@@ -18,11 +18,12 @@ from duckdb import DuckDBPyConnection
 from amble.jobs import JobResult
 from amble.jobs.runner import start
 from amble.sql import options
-from amble.sql.crawling import Place, limits_of, refuse_transaction, settings_here, wait
+from amble.sql.crawling import Place, limits_of, settings_here, wait
 from amble.sql.seeds import read_seeds
 from amble.sql.statements import Crawl
 from amble.sql.stores import open_store
 from amble.sql.targets import current_database
+from amble.sql.transactions import refuse_transaction
 from amble.store import tables
 from amble.store.clauses import STAGING, Clauses
 from amble.store.database import quote

@@ -8,9 +8,10 @@ from typing import Any
 
 import duckdb
 
-from amble.sql.crawling import Place, refuse_transaction
+from amble.sql.crawling import Place
 from amble.sql.result import Table
 from amble.sql.tokens import Kind, tokens_of
+from amble.sql.transactions import refuse_transaction
 from amble.store.clauses import Column
 from amble.store.tables import COLUMNS
 
