@@ -14,10 +14,11 @@ _NAME_MIN = 18
 
 def one_line(progress: JobProgress) -> str:
     """For where there is no terminal."""
+    beside = f", {progress.workers} workers" if progress.workers else ""
     held = f", {progress.phase}{': ' if progress.held else ''}{safe(progress.held)}" if _is_held(progress) else ""
     return (
         f"{progress.seconds:7.1f} s  {progress.final} of {progress.accepted} URLs, {progress.under_way} under way,"
-        f" {pages_per_s(progress):.1f} pages/s, {size(progress.body_bytes)}, {progress.limited} x 429{held}"
+        f" {pages_per_s(progress):.1f} pages/s, {size(progress.body_bytes)}, {progress.limited} x 429{beside}{held}"
     )
 
 
@@ -43,6 +44,7 @@ def _head(progress: JobProgress, into: str, columns: int) -> Lines:
         size(progress.body_bytes),
         f"{progress.limited} x 429",
         f"{progress.under_way} under way",
+        *([f"{progress.workers} workers"] if progress.workers else []),
         *([f"{progress.failed} failed"] if progress.failed else []),
         *([f"{progress.deferred} deferred"] if progress.deferred else []),
         *([left] if left else []),

@@ -8,10 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from amble.control.channel import Listener
-from amble.control.progress import domain_now, look
+from amble.control.progress import domain_now, look, pages_under_way, workers_of
 from amble.control.questions import QUESTIONS
 from amble.core.checked import nearest_hint
-from amble.core.pacing.snapshot import DomainSnapshot
 from amble.core.urls import domain_of
 from amble.errors import StoreError
 from amble.jobs.runner import RunningJob, running
@@ -32,7 +31,9 @@ class Desk:
     def answer(self, question: str, details: dict[str, Any]) -> Any:
         if question == "why":
             domain = domain_of(details["domain"])
-            return QUESTIONS["why"](self._store, **details, snapshot=self._snapshot(domain, details.get("job")))
+            return QUESTIONS["why"](self._store, **details, **self._now(domain, details.get("job")))
+        if question == "jobs":
+            return [self._as_it_runs(job) for job in QUESTIONS["jobs"](self._store)]
         if question in QUESTIONS:
             return QUESTIONS[question](self._store, **details)
         if question in ORDERS:
@@ -52,11 +53,20 @@ class Desk:
             getattr(each, order)()
         return {"jobs": [each.job_id for each in jobs], "pid": os.getpid()}
 
-    def _snapshot(self, domain: str, job: int | None) -> DomainSnapshot | None:
+    def _as_it_runs(self, job: dict[str, Any]) -> dict[str, Any]:
+        """What the store calls running is in the crawl's hands; of that, most waits for its turn."""
+        each = running(self._store).get(job["job"])
+        if each is None:
+            return job
+        under_way = min(job["running"], pages_under_way(each))
+        return job | {"queued": job["queued"] + job["running"] - under_way, "running": under_way}
+
+    def _now(self, domain: str, job: int | None) -> dict[str, Any]:
+        """What a running job says of a domain beyond what is stored."""
         for each in self._jobs():
             if job is None or each.job_id == job:
-                return domain_now(each, domain)
-        return None
+                return {"snapshot": domain_now(each, domain), "workers": workers_of(each.job)}
+        return {}
 
     def _jobs(self) -> list[RunningJob]:
         return list(running(self._store).values())

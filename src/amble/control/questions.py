@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from amble.control.progress import workers_of
 from amble.core.pacing.snapshot import DomainSnapshot
 from amble.errors import StoreError
+from amble.jobs.runner import running
 from amble.report.audit import audit as check
 from amble.report.why import why as explain_pace
 from amble.store.duckdb_store import DuckDBStore
@@ -18,7 +20,7 @@ SETTLE_S = 5.0
 
 def jobs(store: DuckDBStore) -> list[dict[str, Any]]:
     _let_settle(store)
-    found = []
+    found, crawling = [], running(store)
     for job in store.jobs():
         counts = store.counts(job.id)
         found.append(
@@ -33,6 +35,7 @@ def jobs(store: DuckDBStore) -> list[dict[str, Any]]:
                 "done": counts.done,
                 "failed": counts.failed,
                 "skipped": counts.skipped,
+                "workers": workers_of(crawling[job.id].job) if job.id in crawling else 0,
                 "table": job.target,
                 "started_at": job.started_at,
                 "finished_at": job.finished_at,
@@ -73,16 +76,17 @@ def audit(store: DuckDBStore, domain: str | None = None) -> dict[str, Any]:
 
 
 def why(
-    store: DuckDBStore, domain: str, job: int | None = None, snapshot: DomainSnapshot | None = None
+    store: DuckDBStore, domain: str, job: int | None = None, snapshot: DomainSnapshot | None = None, workers: int = 0
 ) -> dict[str, Any]:
-    """`snapshot` is of a running job's own pace; without one the receipts say what held last."""
+    """`snapshot` is of a running job's own pace; without one the receipts say what held last. `workers` it has."""
     _let_settle(store)
     cursor = store.cursor()
     try:
         found = explain_pace(cursor, domain, job_id=job, snapshot=snapshot)
     finally:
         cursor.close()
-    return {**found.as_dict(), "text": found.as_text()}
+    beside = f"\nfetched by one of {workers} worker processes" if workers else ""
+    return {**found.as_dict(), "workers": workers, "text": found.as_text() + beside}
 
 
 def sql(store: DuckDBStore, query: str, timeout_s: float = QUERY_S) -> dict[str, Any]:
