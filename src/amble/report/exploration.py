@@ -6,7 +6,7 @@ import asyncio
 import random as system_random
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from amble.assemble import make_plan
 from amble.clock import Clock
@@ -19,7 +19,7 @@ from amble.core.seeds import Seed
 from amble.core.urls import domain_of
 from amble.crawl import Crawl
 from amble.fetcher import Fetcher, FetchResult
-from amble.jobs import rows
+from amble.jobs import knowing, rows
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
@@ -44,7 +44,6 @@ class Exploration:
         self.repeated: Counter[str] = Counter()  # requests of ours that the crawl will make again, by domain
         self.requests = 0
         self.late = False  # not everything could be read in time
-        self._known: dict[str, DomainRow] = {}
         self._asked: set[str] = set()  # domains
         self._session = int(clock.utc().timestamp() * 1_000_000)
         self._membership = shared.join(settings) if shared is not None else None
@@ -98,20 +97,11 @@ class Exploration:
 
     async def _load(self) -> None:
         """What earlier crawls learned, and which sitemaps they read lately."""
-        store, now, utc = self.store, self.clock.monotonic(), self.clock.utc()
-        hours = self.settings.visiting.sitemap_cache_hours
-        since = utc - timedelta(hours=hours)
-        known, robots, read = await asyncio.to_thread(
-            lambda: (store.load_domains(), store.load_robots(), store.sitemaps_read(since) if hours else set())
-        )
-        self._known = {row.domain: row for row in known}
-        frontier = self.plan.frontier
-        learned = (rows.learned_of(row) for row in known)
-        frontier.registry.load((row for row in learned if row is not None), now, utc)
-        frontier.last_starts.update(rows.last_starts(known, now, utc))
-        ages = ((row, (utc - row.fetched_at).total_seconds()) for row in robots if row.fetched_at)
-        frontier.book.load(ages, now)
-        frontier.read_lately = read
+        store, frontier, clock = self.store, self.plan.frontier, self.clock
+        await knowing.recall_domains(store, frontier, clock)
+        await knowing.recall_robots(store, frontier, clock)
+        await knowing.recall_sitemaps(store, frontier, clock, self.settings.visiting.sitemap_cache_hours)
+        now, utc = clock.monotonic(), clock.utc()
         self._on_changes(self.plan.start(self.seeds, now, utc), None, None, utc)
 
     def _supplied(self, changes: Changes, crawl: Crawl) -> None:
@@ -142,16 +132,18 @@ class Exploration:
 
     async def _keep(self) -> None:
         """What the next crawl must know: when each domain was last asked, and any limit that was met."""
+        asked = sorted(self._asked)
+        known = {row.domain: row for row in await asyncio.to_thread(self.store.load_domains, asked)}
         now, utc = self.clock.monotonic(), self.clock.utc()
         kept: list[DomainRow] = []
-        for pace in map(self.plan.frontier.registry.find, sorted(self._asked)):
+        for pace in map(self.plan.frontier.registry.find, asked):
             if pace is None:
                 continue
             met = learn(pace, now, utc) if pace.unsaved and worth_keeping(pace, now) else None
             row = rows.domain_row(pace, met, utc, now)
-            known = self._known.get(pace.domain)
-            if known is not None and met is None:  # a few requests for a plan do not replace what a crawl counted
-                row = known._replace(crawl_delay_seconds=pace.crawl_delay_s, last_reserved_at=utc)
+            before = known.get(pace.domain)
+            if before is not None and met is None:  # a few requests for a plan do not replace what a crawl counted
+                row = before._replace(crawl_delay_seconds=pace.crawl_delay_s, last_reserved_at=utc)
             kept.append(row)
         self.store.submit(Batch(domains=kept))
         await asyncio.wrap_future(self.store.flush())
