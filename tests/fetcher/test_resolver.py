@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -21,6 +23,7 @@ from amble.fetcher.resolver import (
     ThreadedResolver,
     look_up,
 )
+from amble.fetcher.routes import OFFLINE
 from tests.fetcher.helpers import fetcher
 
 HERE = Resolution(("192.0.2.1",))
@@ -225,3 +228,27 @@ async def test_a_fetcher_asks_for_a_name_once_while_many_wait() -> None:
         results = await asyncio.gather(*tasks)
     assert {result.dns_error for result in results} == {DnsError.NO_SUCH_NAME}
     assert inner.asked == ["a.test"]
+
+
+CUT_OFF = """
+import asyncio
+from amble.fetcher import Fetcher, FetchRequest
+
+async def main():
+    async with Fetcher() as fetcher:
+        for url in ("http://example.com/", "http://93.184.216.34/"):
+            result = await fetcher.fetch(FetchRequest(url))
+            print(result.local_fault, result.elapsed_s < 20.0, result.detail)
+
+asyncio.run(main())
+"""
+
+
+def test_a_machine_without_a_network_blames_nobody_and_says_so_at_once_f9() -> None:
+    """In a process that is cut off from every network, where the system lets us have one."""
+    try:
+        words = ["unshare", "--map-root-user", "--net", sys.executable, "-c", CUT_OFF]
+        ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no namespaces here")
+    assert ran.stdout.splitlines() == [f"True True {OFFLINE}"] * 2

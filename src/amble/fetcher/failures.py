@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pycurl
 
 from amble.core.outcome import Failure
+from amble.fetcher.routes import OFFLINE, is_online
 
 _E_HTTP2_STREAM = 92
 _E_PROXY = 97
@@ -49,6 +50,7 @@ _BY_ERRNO: dict[int, Failure] = {
 
 # This machine ran out of something: no host is to blame, and a little later it may work [F11].
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
+_UNREACHABLE = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
 _OURS = frozenset({pycurl.E_SSL_CACERT_BADFILE, pycurl.E_OUT_OF_MEMORY, pycurl.E_FAILED_INIT})
 
 # libcurl reports a malformed chunk as a failure to receive.
@@ -71,6 +73,8 @@ def blame(code: int, message: str, os_errno: int) -> Blame:
     detail = clean_detail(_PIN.sub("", message)) or clean_detail(pycurl.easy_strerror(code))
     if code in _OURS or os_errno in EXHAUSTED or _got_no_socket(code, message, os_errno):
         return Blame(_BY_CODE.get(code, Failure.NETWORK_CONNECTION_REFUSED), detail, local_fault=True)
+    if os_errno in _UNREACHABLE and not is_online():  # otherwise it is this host that no way leads to
+        return Blame(Failure.NETWORK_CONNECTION_REFUSED, OFFLINE, local_fault=True)
     if code == pycurl.E_RECV_ERROR and _BAD_CHUNK.search(message):
         return Blame(Failure.NETWORK_PROTOCOL_ERROR, detail)
     if code in (pycurl.E_COULDNT_CONNECT, pycurl.E_SSL_CONNECT_ERROR) and os_errno in _BY_ERRNO:

@@ -31,6 +31,7 @@ from amble.fetcher.resolver import (
     ThreadedResolver,
 )
 from amble.fetcher.result import FetchResult, Phase
+from amble.fetcher.routes import OFFLINE
 from amble.fetcher.settings import FetcherSettings
 
 EXHAUSTED_WAIT_S = 0.05  # before asking this machine again for what it had run out of; doubles each time
@@ -228,7 +229,7 @@ class _Call:
 
 def _may_pass(result: FetchResult) -> bool:
     """Whether this machine had run out of something before anything was sent."""
-    return result.local_fault and result.started_at is None
+    return result.local_fault and result.started_at is None and result.detail != OFFLINE
 
 
 def _nothing_known(host: str) -> None:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from amble.clock import Clock, SystemClock
+from amble.fetcher.routes import OFFLINE, is_online
 
 REMEMBERED_NAMES_MAX = 20_000
 ERROR_REMEMBERED_S = 2.0  # long enough that a thousand queued URLs ask once, short enough to see a name come back
@@ -74,7 +75,10 @@ def look_up(host: str) -> Resolution:
         # As bytes: the host is ASCII already, and Python's own IDNA codec would refuse names that exist.
         found = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     except socket.gaierror as refused:
-        return Resolution(error=_ERRORS.get(refused.errno or 0, DnsError.LOCAL), detail=str(refused.strerror))
+        error = _ERRORS.get(refused.errno or 0, DnsError.LOCAL)
+        if error is DnsError.TRY_AGAIN and not is_online():
+            return Resolution(error=DnsError.LOCAL, detail=OFFLINE)
+        return Resolution(error=error, detail=str(refused.strerror))
     except OSError as failed:
         return Resolution(error=DnsError.LOCAL, detail=errno.errorcode.get(failed.errno or 0, str(failed)))
     except (UnicodeError, ValueError):
@@ -97,6 +101,8 @@ class ThreadedResolver:
         try:
             return await asyncio.wait_for(asked, self._timeout_s)
         except TimeoutError:
+            if not is_online():
+                return Resolution(error=DnsError.LOCAL, detail=OFFLINE)
             return Resolution(error=DnsError.TIMEOUT, detail=f"no answer in {self._timeout_s:g} s")
         except asyncio.CancelledError:
             if _is_cancelled():

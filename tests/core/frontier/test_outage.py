@@ -129,7 +129,7 @@ def test_who_fails_whenever_the_network_is_found_to_be_back_has_trouble_of_its_o
         downs += Turn.DOWN in turns
         outage.observe("slow.test", VISIT, UP, began + 30.0, known=True)
     assert downs == PARDONS_MAX
-    assert not outage.excuses(MUTE), "what fails there, fails"
+    assert not outage.excuses("a.test", MUTE, 600.0), "what fails there, fails"
     for fault in (UP, MUTE):
         for domain in ("a.test", "b.test"):
             outage.observe(domain, VISIT, fault, 900.0, known=True)
@@ -138,14 +138,14 @@ def test_who_fails_whenever_the_network_is_found_to_be_back_has_trouble_of_its_o
 
 def test_after_half_an_hour_what_fails_fails() -> None:
     outage = down_at(0.0)
-    assert outage.excuses(OWN)
+    assert outage.excuses("a", OWN, 0.0)
     assert outage.hold_until(1_800.0) < 0
     assert not outage.is_down
-    assert not outage.excuses(OWN)
+    assert not outage.excuses("a", OWN, 1_800.0)
     outage.observe("a", VISIT, OWN, 1_801.0, known=True)
     assert not outage.is_down
     outage.observe("a", VISIT, UP, 1_802.0, known=True)
-    assert outage.excuses(OWN), "and with the next answer it may begin again"
+    assert outage.excuses("a", OWN, 1_803.0), "and with the next answer it may begin again"
 
 
 # --- Whole crawls in virtual time ------------------------------------------------------------------------------------
@@ -193,6 +193,15 @@ def test_a_resolver_that_is_down_when_the_crawl_begins_is_waited_for_f8() -> Non
     assert set(story.ends().values()) == {"done"}
     assert max(story.ended_at.values()) <= 330.0
     assert len([asked for asked in story.asked if asked.at < 300.0]) <= 9 + 300 / PROBE_EVERY_S + 1
+
+
+def test_a_fault_of_our_own_at_one_site_alone_is_not_put_back_for_ever() -> None:
+    """As of a name that the system's resolver chokes on, while all others are fine."""
+    odd = broken(Failure.NETWORK_DNS_FAILURE, dns_error="local", local_fault=True)
+    story = crawl_through(lambda host, now: odd if host == "a.test" else None, NAMES[:2], pages=3_000)
+    story.run(until=2_900.0)
+    assert {story.ends().get(f"http://a.test/{number}") for number in range(20)} == {"robots_unreachable"}
+    assert not story.finished, "though b.test answers all the time"
 
 
 def test_two_sites_that_fall_silent_together_are_waited_for_f9() -> None:

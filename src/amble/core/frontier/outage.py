@@ -96,6 +96,7 @@ class Outage:
         self._burnt: dict[tuple[Kind, str], tuple[float, int]] = {}  # visits that failed in the window, and how often
         self._forgiven: dict[tuple[Kind, str], int] = {}
         self._pardoned: dict[str, int] = {}  # domain -> outages that it was part of, without an answer since
+        self._own_since: dict[str, float] = {}  # domain -> the first fault of our own there, without an answer since
         self._own_streak = 0
         self._proven = False  # somebody answered, in this run
         self._gave_up = False  # it lasted too long: what fails, fails, until somebody answers
@@ -115,11 +116,17 @@ class Outage:
             return -math.inf
         return self.probe_at
 
-    def excuses(self, fault: Fault | None) -> bool:
+    def excuses(self, domain: str, fault: Fault | None, now: float) -> bool:
         """Whether a failure of this kind is held against nobody, as things stand."""
         if fault is Fault.STALE:
             return True
-        return (fault is Fault.OWN and not self._gave_up) or (fault in _SITES_OR_NETWORKS and self.since is not None)
+        if fault is Fault.OWN:
+            return self._is_patient(domain, now)
+        return fault in _SITES_OR_NETWORKS and self.since is not None
+
+    def _is_patient(self, domain: str, now: float) -> bool:
+        """Whether faults of our own may still pass; not where they are met at one domain for ever, and at no other."""
+        return not self._gave_up and now - self._own_since.get(domain, now) < self._give_up_after_s
 
     @property
     def reason(self) -> str:
@@ -153,9 +160,12 @@ class Outage:
         if not failed:
             self._ailing.pop(domain, None)
             self._pardoned.pop(domain, None)
+            self._own_since.pop(domain, None)
             self._proven, self._own_streak, self._gave_up = True, 0, False
             return self._end() if self.since is not None else Turn.NONE
         self._own_streak = self._own_streak + 1 if fault is Fault.OWN else 0
+        if fault is Fault.OWN:
+            self._own_since.setdefault(domain, now)
         if self.since is not None or self._gave_up:
             return Turn.NONE
         if not self._all_fail():

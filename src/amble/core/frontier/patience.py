@@ -49,7 +49,7 @@ class Patience:
             changes.events = (*changes.events, NetworkDown("network", outage.reason, fetched.detail))
         elif turn is Turn.BACK and since is not None:
             changes.events = (*changes.events, NetworkBack("network", now - since))
-        if not outage.excuses(fault):
+        if not outage.excuses(lane.domain, fault, now):
             return False
         changes.events = (*changes.events, *lane.pace.settle(permit, NOBODYS, now))
         self._put_back(visit, lane, fault is Fault.OWN, now, utc)
