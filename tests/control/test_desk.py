@@ -79,7 +79,8 @@ def test_a_running_crawl_is_looked_at_paused_resumed_and_stopped_by_others(farm:
 
             # While it is paused and holds the file: whoever looks is answered, and nothing is sent meanwhile.
             jobs = json.loads(amble("jobs", file, "--json").stdout)
-            assert [job["status"] for job in jobs] == ["paused"]
+            assert [(job["status"], job["running"]) for job in jobs] == [("paused", 0)]
+            assert jobs[0]["queued"] == jobs[0]["accepted"] - jobs[0]["final"] > 0, "it waits for its turn"
             assert json.loads(amble("domains", file, "--json").stdout) is not None
             audit = amble("audit", file)
             assert (audit.returncode, audit.stdout.splitlines()[-1]) == (0, "no rule was broken")
