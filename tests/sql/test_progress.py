@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import sys
 
+import duckdb
 import pytest
 
 from amble.sql import progress
 from amble.testing.farm import Pages, Robots, Site
-from tests.sql.web import QUICK, web
+from tests.sql.web import QUICK, web, when
 
 SITE = Site(name="a.test", pages=Pages(12, size_bytes=2_000), robots=Robots(crawl_delay_s=0.05))
 
@@ -87,3 +88,19 @@ def test_below_a_cell_the_line_is_shown_once_and_then_updated(monkeypatch: pytes
     assert all(output["update"] for output in updates)
     assert len({output["transient"]["display_id"] for output in publisher.outputs}) == 1
     assert "URLs" in updates[-1]["data"]["text/plain"]
+
+
+def test_a_crawl_that_waits_for_its_network_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F10: whoever named a proxy that is not there sees why nothing happens."""
+    said = Terminal()
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress.TerminalBar, "every_s", 0.02)
+    with web(*(Site(name=f"{letter}.test") for letter in "abcd")) as (farm, con):
+        stopper = when(lambda: "waiting for the network" in said.getvalue(), con.interrupt)
+        seeds = ", ".join(f"'{farm.url(f'{letter}.test')}'" for letter in "abcd")
+        with pytest.raises(duckdb.InterruptException):
+            con.execute(
+                f"CRAWL (SELECT unnest([{seeds}])) INTO pages WITH (http_proxy = 'http://127.0.0.1:9', {QUICK})"
+            )
+        stopper.join()

@@ -9,6 +9,7 @@ import time
 from importlib import import_module
 from typing import Any
 
+from amble.jobs.job import Job
 from amble.jobs.runner import RunningJob
 
 EVERY_S = 0.25
@@ -71,13 +72,22 @@ class NotebookBar(NoBar):
 def line(running: RunningJob, seconds: float, width: int = 24) -> str:
     """How far it is: of what is known so far, which grows while pages are found."""
     frontier, result = running.job.plan.frontier, running.result
+    held = _held(running.job)
     share = frontier.final / frontier.accepted if frontier.accepted else 0.0
     full = int(share * width)
     limited = f", {result.limited} x 429" if result.limited else ""
     return (
         f"{share:4.0%} [{'=' * full}{' ' * (width - full)}] {frontier.final} of {frontier.accepted} URLs,"
-        f" {result.pages / max(seconds, 1e-3):.1f} pages/s{limited}, {seconds:.0f} s"
+        f" {held or f'{result.pages / max(seconds, 1e-3):.1f} pages/s'}{limited}, {seconds:.0f} s"
     )
+
+
+def _held(job: Job) -> str:
+    """Why nothing is sent, where that is nobody's pace. Read from another thread: single values only."""
+    state = job.store.state
+    if state.paused:
+        return f"waiting for the disk ({state.reason})"
+    return "waiting for the network" if job.plan.patience.outage.is_down else ""
 
 
 def make_bar() -> NoBar:
