@@ -1,7 +1,8 @@
 """What a fetched page says: bytes to text, title, links and directives, in time linear in the page. Pure.
 
 page.py        the one call, and what it gives
-  guard.py       whether the page may be given to the tree builder
+  plain.py       the reader for pages without misplaced tags, in one go
+  guard.py       whether any other may be given to the tree builder
   tree.py        the reader for calm pages, on Lexbor
   linear.py      the reader for all others, tag by tag
     tokens.py      where tags are

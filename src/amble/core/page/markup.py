@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -60,6 +61,12 @@ class Markup:
 
 
 _VOIDS_MAX = 1000
+
+
+def other_href(attributes: Mapping[str, str | None]) -> str | None:
+    """Where an anchor without a filled `href` leads: links within drawings have another; None if it has none at all."""
+    said = attributes.get("xlink:href")
+    return said or ("" if "href" in attributes or "xlink:href" in attributes else None)
 
 
 def squeeze(text: str, chars_max: int) -> str:

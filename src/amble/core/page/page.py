@@ -17,11 +17,13 @@ from amble.core.page.guard import is_calm
 from amble.core.page.linear import read_tokens
 from amble.core.page.links import Link, LinkList, collect_links
 from amble.core.page.markup import Markup, squeeze
+from amble.core.page.plain import read_plain
 from amble.core.page.refresh import Refresh, read_refresh
 from amble.core.page.tree import read_tree
 from amble.core.urls import Base
 
 MAX_LINKS = 5_000
+Reader = Literal["plain", "tree", "tokens"]  # who read the markup
 _DESCRIPTION_CHARS_MAX = 4096
 _LANG_CHARS_MAX = 64
 
@@ -47,7 +49,7 @@ class Page:
     links_seen: int = 0  # every <a href> and <area href>, kept or not
     links_truncated: bool = False  # there were more than max_links
     links_dropped: tuple[tuple[str, int], ...] = ()  # scheme or reason, how often
-    reader: Literal["tree", "tokens"] | None = None
+    reader: Reader | None = None
 
 
 def read_page(
@@ -95,8 +97,11 @@ def read_page(
     )
 
 
-def _read_markup(text: str, max_links: int) -> tuple[Markup, Literal["tree", "tokens"]]:
+def _read_markup(text: str, max_links: int) -> tuple[Markup, Reader]:
     anchors_max = 4 * max_links + 1000  # many lead to one URL, or nowhere
+    plain = read_plain(text, anchors_max)
+    if plain is not None:
+        return plain, "plain"
     if is_calm(text):
         return read_tree(text, anchors_max), "tree"
     return read_tokens(text, anchors_max), "tokens"

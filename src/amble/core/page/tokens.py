@@ -12,23 +12,23 @@ from itertools import islice
 
 from amble.core.page.references import unescape_value
 
-_W = r"\t\n\f\r "
-_NAME = rf"[A-Za-z][^{_W}/>]*+"
+W = r"\t\n\f\r "  # white space, within brackets
+_NAME = rf"[A-Za-z][^{W}/>]*+"
 # A quote opens a value only right after `=`, and a value that never closes takes the rest of the text with it.
-_VALUE = rf"\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^{_W}>\"'][^{_W}>]*+"
-_ATTRIBUTE = rf"[^{_W}/>][^{_W}/>=]*+[{_W}]*+(?:=[{_W}]*+(?:{_VALUE})?+)?+"
+_VALUE = rf"\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^{W}>\"'][^{W}>]*+"
+_ATTRIBUTE = rf"[^{W}/>][^{W}/>=]*+[{W}]*+(?:=[{W}]*+(?:{_VALUE})?+)?+"
 # How nearly all tags are written. It finds nothing that the full grammar would not, only sooner.
-_USUAL_ATTRIBUTE = rf"[{_W}]++[A-Za-z0-9:_.-]++(?:=\"[^\"]*+\")?+"
-_COMMENT = r"!--(?:-?>|(?:[^-]++|-(?!-!?>))*+--!?>)"
+_USUAL_ATTRIBUTE = rf"[{W}]++[A-Za-z0-9:_.-]++(?:=\"[^\"]*+\")?+"
+COMMENT = r"!--(?:-?>|(?:[^-]++|-(?!-!?>))*+--!?>)"
 _BOGUS_COMMENT = r"(?:!(?!--)|\?|/(?![A-Za-z]))[^>]*+>"  # doctypes too, and CDATA outside of foreign content
 
-_ATTRIBUTES = rf"(?:[{_W}/]++|{_ATTRIBUTE})*+"
+_ATTRIBUTES = rf"(?:[{W}/]++|{_ATTRIBUTE})*+"
 
 TAG = re.compile(rf"<(/?)({_NAME})({_ATTRIBUTES})>")
-ANY_MARKUP = re.compile(rf"<(?:/?{_NAME}{_ATTRIBUTES}>|{_COMMENT}|{_BOGUS_COMMENT})")
+ANY_MARKUP = re.compile(rf"<(?:/?{_NAME}{_ATTRIBUTES}>|{COMMENT}|{_BOGUS_COMMENT})")
 
 _CAPTURED_ATTRIBUTE = re.compile(
-    rf"([^{_W}/>][^{_W}/>=]*+)[{_W}]*+(?:=[{_W}]*+(?:\"([^\"]*+)\"|'([^']*+)'|([^{_W}>\"'][^{_W}>]*+))?)?"
+    rf"([^{W}/>][^{W}/>=]*+)[{W}]*+(?:=[{W}]*+(?:\"([^\"]*+)\"|'([^']*+)'|([^{W}>\"'][^{W}>]*+))?)?"
 )
 
 
@@ -72,10 +72,10 @@ def skipper(
     stops = "|".join([*map(_any_case, starts), *(f"/{_any_case(name)}" for name in ends)])
     branches = [
         rf"/{_usual_name_but(ends)}>",
-        rf"{_usual_name_but(starts)}(?:{_USUAL_ATTRIBUTE}){times}[{_W}]*+/?+>",
+        rf"{_usual_name_but(starts)}(?:{_USUAL_ATTRIBUTE}){times}[{W}]*+/?+>",
         *([rf"(?:{'|'.join(map(_any_case, plain))})>"] if plain else ()),
-        rf"(?!(?:{stops})[{_W}/>])/?{_NAME}(?:[{_W}/]*+{_ATTRIBUTE}){times}[{_W}/]*+>",
-        _COMMENT,
+        rf"(?!(?:{stops})[{W}/>])/?{_NAME}(?:[{W}/]*+{_ATTRIBUTE}){times}[{W}/]*+>",
+        COMMENT,
         _BOGUS_COMMENT,
         r"(?![A-Za-z/!?])",
     ]
@@ -85,14 +85,14 @@ def skipper(
 def between_tags(*, cdata: bool) -> str:
     """An expression that runs over text and comments up to the next tag; CDATA sections exist in foreign content."""
     section = r"!\[CDATA\[(?:[^\]]++|\](?!\]>))*+\]\]>|" if cdata else ""
-    return rf"[^<]*+(?:<(?:{section}{_COMMENT}|{_BOGUS_COMMENT}|(?![A-Za-z/!?]))[^<]*+)*+"
+    return rf"[^<]*+(?:<(?:{section}{COMMENT}|{_BOGUS_COMMENT}|(?![A-Za-z/!?]))[^<]*+)*+"
 
 
 def _usual_name_but(names: Iterable[str]) -> str:
     """A lower-case tag name that neither is nor begins with one of `names`, told by its first letter where possible."""
     rests: dict[str, list[str]] = {}
     for name in names:
-        rests.setdefault(name[0], []).append(name[1:] or rf"[{_W}/>]")
+        rests.setdefault(name[0], []).append(name[1:] or rf"[{W}/>]")
     free = "".join(letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in rests)
     bound = "|".join(f"{letter}(?!{'|'.join(rest)})" for letter, rest in rests.items())
     return rf"(?:[{free}]|{bound})[a-z0-9]*+" if bound else rf"[{free}][a-z0-9]*+"
@@ -109,11 +109,12 @@ _SHAPES = (
     "animate|animatetransform|circle|clippath|defs|ellipse|g|line|lineargradient|mask|path|pattern|polygon|polyline"
     "|radialgradient|rect|stop|symbol|tspan|use"
 )
-_SVG_DRAWING = re.compile(
-    rf"<[sS][vV][gG](?:[{_W}]++{_ATTRIBUTE}){{0,32}}+[{_W}]*+>"
-    rf"(?:[^<]++|</?(?i:{_SHAPES})(?=[{_W}/>])(?:[{_W}/]*+{_ATTRIBUTE}){{0,32}}+[{_W}/]*+>|<{_COMMENT})*+"
-    rf"</[sS][vV][gG][{_W}]*+>"
+DRAWING = (
+    rf"[sS][vV][gG](?:[{W}]++{_ATTRIBUTE}){{0,32}}+[{W}]*+>"
+    rf"(?:[^<]++|</?(?i:{_SHAPES})(?=[{W}/>])(?:[{W}/]*+{_ATTRIBUTE}){{0,32}}+[{W}/]*+>|<{COMMENT})*+"
+    rf"</[sS][vV][gG][{W}]*+>"
 )
+_SVG_DRAWING = re.compile(rf"<{DRAWING}")
 
 
 def end_of_drawing(text: str, at: int) -> int | None:
@@ -126,8 +127,8 @@ def end_of_drawing(text: str, at: int) -> int | None:
 
 RAW_TEXT = ("iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp")
 
-_RAW_END = {name: re.compile(rf"</{_any_case(name)}(?=[{_W}/>])") for name in RAW_TEXT}
-_SCRIPT_EVENT = re.compile(rf"<!--|-->|</?{_any_case('script')}(?=[{_W}/>])")
+_RAW_END = {name: re.compile(rf"</{_any_case(name)}(?=[{W}/>])") for name in RAW_TEXT}
+_SCRIPT_EVENT = re.compile(rf"<!--|-->|</?{_any_case('script')}(?=[{W}/>])")
 
 
 def end_of_raw_text(text: str, name: str, at: int) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
 from amble.core.page.guard import TAGS_MAX
-from amble.core.page.markup import ANCHOR_CHARS_MAX, TITLE_CHARS_MAX, Markup, squeeze
+from amble.core.page.markup import ANCHOR_CHARS_MAX, TITLE_CHARS_MAX, Markup, other_href, squeeze
 
 # Anchors may lie within anchors (an <object> or a table in between allows it), and reading the text of each would visit
 # the innermost nodes again and again. After so many visits only anchors that hold no other are read.
@@ -27,8 +27,8 @@ def read_tree(text: str, anchors_max: int) -> Markup:
     title = next((node for node in tree.tags("title") if not _is_foreign(node)), None)
     if title is not None:
         markup.title = squeeze(title.text_lexbor(), TITLE_CHARS_MAX)
-    if tree.root is not None:
-        markup.lang = tree.root.attributes.get("lang")
+    if tree.root is not None and "lang" in (attributes := tree.root.attributes):
+        markup.lang = attributes["lang"] or ""
     # Elements are found by name in a fraction of the time of a CSS query, which only the order of two names needs.
     _read_anchors(tree.css("a[href],area[href]") if tree.tags("area") else tree.tags("a"), text, markup)
     return markup
@@ -43,7 +43,7 @@ def _read_anchors(nodes: list[LexborNode], text: str, markup: Markup) -> None:
     chars_left = _REPEATS_MAX * len(text)
     for node in nodes:
         attributes = node.attributes
-        href = attributes.get("href") or _other_href(attributes)
+        href = attributes.get("href") or other_href(attributes)
         if href is None:
             continue
         said = node.text_lexbor() if chars_left > 0 else ""
@@ -60,7 +60,7 @@ def _read_many_anchors(nodes: list[LexborNode], text: str, markup: Markup) -> No
     chars_left = _REPEATS_MAX * len(text)
     for at, node in enumerate(nodes):
         attributes = node.attributes
-        href = attributes.get("href") or _other_href(attributes)
+        href = attributes.get("href") or other_href(attributes)
         if href is None:
             continue
         said = ""
@@ -70,12 +70,6 @@ def _read_many_anchors(nodes: list[LexborNode], text: str, markup: Markup) -> No
             chars_left -= len(said)
             said = squeeze(said, ANCHOR_CHARS_MAX)
         markup.add_anchor(href, attributes.get("rel") or "", said)
-
-
-def _other_href(attributes: dict[str, str | None]) -> str | None:
-    """Where an anchor without a filled `href` leads: links within drawings have another; None if it has none at all."""
-    said = attributes.get("xlink:href")
-    return said or ("" if "href" in attributes or "xlink:href" in attributes else None)
 
 
 def _holds(node: LexborNode, next_one: list[LexborNode]) -> bool:
