@@ -211,3 +211,26 @@ def test_links_and_sitemap_entries_are_stored_as_they_were_read(tmp_path: Path) 
     assert rows(file, f"SELECT count(*) > 3 FROM amble.links WHERE from_url = '{home}'") == [(True,)]
     assert rows(file, "SELECT count(*) FROM amble.links WHERE rel = 'canonical'") == [(6,)]
     assert rows(file, "SELECT count(*), count(lastmod), count(DISTINCT sitemap) FROM amble.sitemap_urls") == [(6, 6, 1)]
+
+
+def test_a_budget_goes_to_what_was_never_tried_before_what_failed(tmp_path: Path) -> None:
+    """The same list with the same budget again and again: it gets through, though its beginning never works."""
+    gone = [f"/gone/{number}" for number in range(5)] + [f"/private/{number}" for number in range(5)]
+    settings = Settings.of({**QUICK, "discover": False, "follow_links": False, "max_crawl_pages": 10})
+    robots = Robots(disallow=("/private/",))
+    with Farm([Site(name="a.test", pages=Pages(15), robots=robots)]) as farm:
+        good = list(farm.sites[0].paths())
+        seeds = [farm.url("a.test", path) for path in (*gone, *good)]
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        runs = []
+        with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+            for _ in range(4):
+                farm.clear()
+                result = asyncio.run(Job.start(store, seeds, settings, **ways).run())
+                runs.append((sum(asked(farm).values()), result.pages, result.left_out["max_crawl_pages"]))
+    assert runs == [
+        (5, 0, 15),  # what robots.txt forbids is in the budget once
+        (10, 10, 15),
+        (10, 5, 5),  # nothing is left that was never tried: five of those that failed
+        (5, 0, 0),  # all that is left
+    ]

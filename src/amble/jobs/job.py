@@ -108,6 +108,8 @@ class Job:
         self._batches = Batches(row.id, session, settings.visiting, self.plan.frontier)
         self._judge = store.judge_of(row.id)
         self.plan.judge = self._judge
+        if settings.visiting.max_crawl_pages is not None:
+            self.plan.tried = store.tried(row.id)
         source = StoreSource(store, row.id, update_stale=settings.visiting.update_stale)
         self._supply = Supply(self.plan, source, self.clock, self._supplied)
         self.crawl.on_wants = self._supply.look

@@ -193,6 +193,10 @@ class DuckDBStore:
         with self.database.reading() as connection:
             return knowledge.stored(connection, self._target_of(job_id))
 
+    def tried(self, job_id: int) -> SeenSet:
+        with self.database.reading() as connection:
+            return knowledge.stored(connection, self._target_of(job_id), failed=True)
+
     def accepted_by_domain(self, job_id: int) -> dict[str, int]:
         return self._tasks.accepted_by_domain(job_id)
 

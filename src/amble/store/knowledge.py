@@ -76,10 +76,12 @@ def listed(connection: DuckDBPyConnection, urls: Sequence[str]) -> dict[str, Sit
     return {said["url"]: _row(SitemapUrlRow, tuple(said.values())) for (said,) in rows}
 
 
-def stored(connection: DuckDBPyConnection, target: TargetTable) -> SeenSet:
-    """The URLs of every row without an error."""
+def stored(connection: DuckDBPyConnection, target: TargetTable, *, failed: bool = False) -> SeenSet:
+    """The URLs of every row without an error, or of every one with one."""
     seen = SeenSet()
-    rows = connection.execute(f"SELECT url FROM {target.name} WHERE url IS NOT NULL AND error_type IS NULL")
+    rows = connection.execute(
+        f"SELECT url FROM {target.name} WHERE url IS NOT NULL AND error_type IS {'NOT ' if failed else ''}NULL"
+    )
     while chunk := rows.fetchmany(_READ_AT_ONCE):
         seen.add_many([url for (url,) in chunk])
     return seen

@@ -6,6 +6,8 @@ are followed as if it had just been read, or the server is asked whether it has 
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -54,6 +56,7 @@ class Intake:
     """The part of a plan that lets URLs in."""
 
     judge: Judge | None = None
+    tried: Container[str] = ()  # URLs that the store holds a failure of: where there is a budget, they come last
 
     def __init__(self, settings: VisitSettings, frontier: Frontier, scope: Scope, seen: Seen, stored: Held) -> None:
         self.settings = settings
@@ -62,6 +65,7 @@ class Intake:
         self.seen = seen
         self.stored = stored
         self.discovery = Discovery(settings, frontier)
+        self.put_off: deque[Found] = deque()
         self._near: set[str] = set()  # some of those seen: a look at them costs next to nothing
 
     # -- what is found
@@ -93,12 +97,28 @@ class Intake:
 
     def take(self, found: Found, now: float, utc: datetime, changes: Changes) -> None:
         """One URL becomes a task, unless it is one already or something speaks against it."""
-        visit, frontier = found.visit, self.frontier
+        visit = found.visit
         if visit is None or found.why_not is not None:
             changes.leave_out(found.why_not or "")
             return
         if not self.seen.add(visit.task):
             return
+        if visit.task not in self.tried or visit.task in self.stored:
+            self._accept(found, visit, now, utc, changes)
+        elif len(self.put_off) < self._left():
+            self.put_off.append(found)
+        else:
+            changes.leave_out("max_crawl_pages")
+
+    def take_put_off(self, now: float, utc: datetime, changes: Changes) -> None:
+        """Nothing else is left to do: a slice of what did not work before."""
+        for _ in range(min(SLICE, len(self.put_off))):
+            found = self.put_off.popleft()
+            if found.visit is not None:
+                self._accept(found, found.visit, now, utc, changes)
+
+    def _accept(self, found: Found, visit: Visit, now: float, utc: datetime, changes: Changes) -> None:
+        frontier = self.frontier
         per_domain, is_stored = self.settings.max_pages_per_domain, visit.task in self.stored
         if not is_stored and self._is_spent():  # what the table holds costs nothing before it is asked for
             changes.leave_out("max_crawl_pages")
@@ -116,8 +136,12 @@ class Intake:
             frontier.accept(visit, now, utc, changes)
 
     def _is_spent(self) -> bool:
+        return self._left() <= 0
+
+    def _left(self) -> float:
+        """How many pages may still be asked for."""
         overall = self.settings.max_crawl_pages
-        return overall is not None and self.frontier.spent >= overall
+        return math.inf if overall is None else overall - self.frontier.spent
 
     def pour(self, now: float, utc: datetime) -> Changes:
         """Take in the next slice of what was found, if there is any."""

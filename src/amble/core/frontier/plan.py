@@ -70,7 +70,11 @@ class CrawlPlan(Intake):
         return changes
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
-        return self.patience.next_ready(now, utc, changes)
+        step = self.patience.next_ready(now, utc, changes)
+        while isinstance(step, Finished) and self.put_off and not self.frontier.draining:
+            self.take_put_off(now, utc, changes)
+            step = self.patience.next_ready(now, utc, changes)
+        return step
 
     # -- from other crawls of this process
 
