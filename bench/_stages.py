@@ -27,6 +27,7 @@ from amble.store.writer import Writer
 STAGES: dict[str, list[tuple[Any, str]]] = {
     "fetch": [(Fetcher, "start"), (Fetcher, "_fetch"), (Multi, "_on_ready"), (Multi, "_on_time")],
     "loop": [(Crawl, "_dispatch"), (Crawl, "_sent"), (Crawl, "_landed"), (errand_module.UnderWay, "fetched")],
+    "page: plain": [(page_module, "read_plain")],
     "page: guard": [(page_module, "is_calm")],
     "page: tree": [(page_module, "read_tree")],
     "page: links": [(page_module, "collect_links")],

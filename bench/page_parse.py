@@ -21,6 +21,7 @@ from tests.core.page.hostile import PATTERNS
 from amble.core.page import read_page
 from amble.core.page.guard import is_calm
 from amble.core.page.linear import read_tokens
+from amble.core.page.plain import read_plain
 from amble.core.page.tree import read_tree
 
 URL = "https://www.example.com/news/index.html"
@@ -176,6 +177,7 @@ def show(title: str, spent: dict[str, float]) -> None:
 
 def readers(text: str) -> None:
     work: Work = {
+        "amble, plain": partial(read_plain, text, ANCHORS_MAX),
         "amble, guard and tree": lambda: is_calm(text) and read_tree(text, ANCHORS_MAX),
         "  the guard alone": partial(is_calm, text),
         "  the tree alone (Lexbor)": partial(read_tree, text, ANCHORS_MAX),
