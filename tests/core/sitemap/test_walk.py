@@ -341,3 +341,12 @@ def test_b9_b10_every_web_of_sitemaps_ends_and_every_url_is_accounted_for(
     assert len(urls) == len(set(urls)) == walk.url_count <= 3
     assert all(url.startswith(ORIGIN) for url in urls)
     assert walk.read_count + walk.failures.total() <= len(asked)
+
+
+def test_no_more_sitemaps_are_under_way_than_can_be_taken_in() -> None:
+    walk = SitemapWalk(ORIGIN, [f"{ORIGIN}/{number}.xml" for number in range(4)], limits=WalkLimits(under_way_max=2))
+    first, second = walk.next_sitemap(), walk.next_sitemap()
+    assert (first, second, walk.next_sitemap()) == (f"{ORIGIN}/0.xml", f"{ORIGIN}/1.xml", None)
+    assert not walk.finished
+    walk.failed(f"{ORIGIN}/1.xml", "gone")
+    assert (walk.next_sitemap(), walk.next_sitemap()) == (f"{ORIGIN}/2.xml", None)

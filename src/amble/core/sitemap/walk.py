@@ -30,6 +30,7 @@ class WalkLimits:
     """How much of a site's sitemaps is read."""
 
     depth_max: int = 3  # the first is 1: an index of indexes of sitemaps
+    under_way_max: int = 2  # more would wait in memory, fifty thousand URLs each, until the ones before are taken in
     sitemap_count_max: int = 1_000
     url_count_max: int = 1_000_000
     body_bytes_max: int = 1024 * 1024 * 1024  # decoded, all sitemaps together
@@ -88,7 +89,7 @@ class SitemapWalk:
             # One guess after the other, so that a site which has the first is not asked for the second.
             self._enqueue(self._guesses.popleft(), depth=1)
             return self.next_sitemap()
-        if not self._queue:
+        if not self._queue or len(self._under_way) >= self._limits.under_way_max:
             return None
         url, depth = self._queue.popleft()
         self._under_way[url] = depth
