@@ -7,6 +7,7 @@ import contextlib
 import gc
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -223,6 +224,47 @@ def test_a_streamed_body_counts_as_under_way_until_it_is_read_or_dropped_aiohttp
 
     asyncio.run(main())
     assert looked(limiter).successes == 1
+
+
+CONNECTING_S = 0.3
+
+
+def dawdle(stage: str) -> None:
+    """What a handshake does: it takes its time before anything is written."""
+    if stage == "connection.connect_tcp.complete":
+        time.sleep(CONNECTING_S)
+
+
+@pytest.mark.parametrize("hops", [("/page",), ("/moved", "/page")], ids=["one request", "a redirect"])
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_httpx_tells_when_a_request_leaves_and_passes_on_what_the_caller_traces(
+    awaited: bool, hops: tuple[str, ...], site: Site
+) -> None:
+    """The gap counts from the send: the site sees it whole, however long the first request took to connect."""
+    limiter, traced = amble.Limiter(pacing="fixed", fixed_delay=0.4, max_rate=None), []
+
+    def trace(stage: str, info: dict[str, Any]) -> None:
+        traced.append(stage)
+        dawdle(stage)
+
+    async def trace_async(stage: str, info: dict[str, Any]) -> None:
+        trace(stage, info)
+
+    async def main() -> None:
+        transport = AsyncLimitedTransport(limiter)
+        async with httpx.AsyncClient(transport=transport, follow_redirects=True, **DIRECT) as client:
+            for path in (hops[0], "/other"):
+                await client.get(site.url(path), extensions={"trace": trace_async})
+
+    if awaited:
+        asyncio.run(main())
+    else:
+        with httpx.Client(transport=LimitedTransport(limiter), follow_redirects=True, **DIRECT) as client:
+            for path in (hops[0], "/other"):
+                client.get(site.url(path), extensions={"trace": trace})
+    assert [path for path, _ in site.came] == [*hops, "/other"]
+    assert min(site.gaps()) > 0.4 - CONNECTING_S / 2, "counted from the permit, the first gap would be 0.1 s"
+    assert traced.count("http11.send_request_headers.complete") == len(hops) + 1, "each stage is passed on once"
 
 
 def test_no_client_is_imported_before_its_integration_is() -> None:

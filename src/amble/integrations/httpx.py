@@ -1,14 +1,17 @@
-"""Transports for httpx that wait for the limiter before each request, and tell it of each answer."""
+"""Transports for httpx that wait for the limiter before each request, and tell it of each send and each answer."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
 from amble.integrations.landing import Landing
-from amble.limiter import Limiter
+from amble.limiter import IssuedPermit, Limiter
+
+WRITTEN = "send_request_headers.started"  # as httpcore traces it, after http11. or http2.; once connected
 
 
 class LimitedTransport(httpx.BaseTransport):
@@ -22,7 +25,8 @@ class LimitedTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         permit = self._limiter.permit_sync(str(request.url), **self._turn)
         try:
-            response = self._inner.handle_request(request)
+            with _told_of_the_send(request, permit, awaited=False):
+                response = self._inner.handle_request(request)
         except BaseException as error:
             permit.settle(error=error)
             raise
@@ -46,7 +50,8 @@ class AsyncLimitedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         permit = await self._limiter.permit(str(request.url), **self._turn)
         try:
-            response = await self._inner.handle_async_request(request)
+            with _told_of_the_send(request, permit, awaited=True):
+                response = await self._inner.handle_async_request(request)
         except BaseException as error:
             permit.settle(error=error)
             raise
@@ -57,6 +62,33 @@ class AsyncLimitedTransport(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+@contextmanager
+def _told_of_the_send(request: httpx.Request, permit: IssuedPermit, *, awaited: bool) -> Iterator[None]:
+    """Connecting takes its time: have the inner transport tell when the request is written, which is when it starts.
+
+    A transport that traces nothing leaves it at the permit. The request keeps its own extensions for the next hop.
+    """
+    extensions = request.extensions
+    trace = extensions.get("trace")
+
+    def told(name: str, info: dict[str, Any]) -> None:
+        if name.endswith(WRITTEN):
+            permit.sent()
+        if trace is not None and not awaited:
+            trace(name, info)
+
+    async def told_async(name: str, info: dict[str, Any]) -> None:
+        told(name, info)
+        if trace is not None:
+            await trace(name, info)
+
+    request.extensions = {**extensions, "trace": told_async if awaited else told}
+    try:
+        yield
+    finally:
+        request.extensions = extensions
 
 
 class _Stream(httpx.SyncByteStream):
