@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Sharing(NamedTuple):
     """What makes a crawl large enough for more than one process."""
 
-    worth_s: float = 3.5  # of processor time that waits, for each worker: ten times what one takes to begin
+    worth_s: float = 5.0  # of processor time that waits, for each worker: more than ten times what one takes to begin
     busy_min: float = 0.5  # of a processor, for the thread that crawls; a pace that one can keep needs no other
     every_s: float = 1.0  # over which that is judged, at least
 
