@@ -136,5 +136,22 @@ def test_a_site_that_does_not_exist_fails_the_job_soon_f8(tmp_path: Path) -> Non
         settings = Settings.of({**QUICK, "robots_retry_delay": 0.05})
         result = asyncio.run(Job.start(store, ["http://typo.test/"], settings, **ways).run())
         rows = store.cursor().execute("SELECT error_type, error FROM pages").fetchall()
+        [job] = store.jobs()
     assert (result.status, result.failed, result.requests) == (JobStatus.FAILED, 1, 2)
+    assert job.error == "no domain is left: 1 network_dns_failure"
     assert rows == [("network_dns_failure", "not a site of the farm")]
+
+
+@pytest.mark.parametrize(("others", "status"), [(0, JobStatus.FAILED), (1, JobStatus.COMPLETED_WITH_ERRORS)])
+def test_a_job_has_failed_when_no_domain_is_left(tmp_path: Path, others: int, status: JobStatus) -> None:
+    """Though some pages were got before."""
+    gone = [f"/gone/{number}" for number in range(9)]
+    with Farm(sites()[: 1 + others]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        settings = Settings.of({**QUICK, "follow_links": False, "job_failure_threshold": 3, "fixed_delay": 0.01})
+        seeds = [farm.url("a.test"), *(farm.url("a.test", path) for path in gone), *farm.roots()[1:]]
+        result = asyncio.run(Job.start(store, seeds, settings, **ways).run())
+        [job] = store.jobs()
+    assert result.pages == 1 + others
+    assert result.status is status
+    assert (job.error is not None) is (status is JobStatus.FAILED)

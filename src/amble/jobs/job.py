@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random as system_random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -170,7 +171,9 @@ class Job:
             self.result.status = self._status()
             self._keep(last=True)
             counters = {"pages": self.result.pages, "requests": self.result.requests, "limited": self.result.limited}
-            change = JobChange(self.row.id, self.result.status, self.clock.utc(), None, counters)
+            change = JobChange(
+                self.row.id, self.result.status, self.clock.utc(), self._error(sys.exception()), counters
+            )
             await asyncio.wrap_future(self.store.set_job_state(change))
             await asyncio.wrap_future(self.store.flush())
         return self.result
@@ -267,12 +270,26 @@ class Job:
         if domains or robots:
             self.store.submit(Batch(domains=domains, robots=robots))
 
+    def _no_domain_is_left(self) -> bool:
+        """Whether every domain of the job failed too often."""
+        frontier = self.plan.frontier
+        return bool(frontier.given_up) and all(pace.domain in frontier.given_up for pace in frontier.registry.own())
+
+    def _error(self, raised: BaseException | None) -> str | None:
+        """What there is to say of a job that broke off, or got nowhere."""
+        if raised is not None:
+            return f"{type(raised).__name__}: {raised}"
+        if self.result.status is not JobStatus.FAILED:
+            return None
+        return "no domain is left: " + ", ".join(f"{count} {end}" for end, count in self.result.ends.most_common())
+
     def _status(self) -> JobStatus:
         frontier, result = self.plan.frontier, self.result
         if frontier.draining:
             return JobStatus.PAUSED
         if frontier.deferred:
             return JobStatus.DEFERRED
-        if result.failed and not result.pages and not result.stored:
+        nothing_got = result.failed and not result.pages and not result.stored
+        if nothing_got or self._no_domain_is_left():
             return JobStatus.FAILED
         return JobStatus.COMPLETED_WITH_ERRORS if result.failed else JobStatus.COMPLETED

@@ -203,7 +203,7 @@ class Committer:
         at = storable.utc(change.at)
         self._connection.execute(
             "UPDATE amble.jobs SET status = $2, started_at = coalesce(started_at, $3), finished_at = $4, "
-            "error = coalesce($5, error), counters = coalesce($6, counters) WHERE id = $1",
+            "error = nullif(coalesce($5, error), ''), counters = coalesce($6, counters) WHERE id = $1",
             [
                 change.job_id,
                 str(change.status),

@@ -217,7 +217,7 @@ class JobRow(NamedTuple):
 
 
 class JobChange(NamedTuple):
-    """A job's new status. What is None stays as it is."""
+    """A job's new status. What is None stays as it is; an empty error is none."""
 
     job_id: int
     status: JobStatus

@@ -56,6 +56,7 @@ class Lanes:
         self.pages: dict[str, int] = {}  # accepted, by domain; kept where there is a budget for them
         self.walked: dict[str, bool] = {}  # origins whose search for sitemaps has ended, and whether it found any
         self.last_starts: dict[str, float] = {}  # of domains that an earlier run asked, until they are met
+        self.given_up: set[str] = set()  # domains whose URLs failed too often in a row
         self.accepted = self.final = self.deferred = 0
         self.spent = 0  # of max_crawl_pages: tasks to be asked for, which what the table holds is not
         self.under_way = 0  # requests; robots.txt and sitemaps included

@@ -262,6 +262,7 @@ class CrawlPlan(Intake):
             if lane.failed_streak >= self.settings.job_failure_threshold:
                 reason = f"{lane.failed_streak} URLs of this domain failed in a row"
                 lane.over = lane.over or Over(State.FAILED, failure, reason)
+                self.frontier.given_up.add(lane.domain)
 
     def _close(
         self, visit: Visit, state: State, failure: Failure | None, reason: str,

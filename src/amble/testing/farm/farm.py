@@ -26,7 +26,7 @@ from amble.testing.farm.report import Report
 from amble.testing.farm.server import FarmServer
 from amble.testing.farm.site import Site
 
-PATIENCE_S = 30.0  # for a farm to start, answer a question or stop
+PATIENCE_S = 120.0  # for a farm to start, answer a question or stop
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
