@@ -5,8 +5,9 @@
     requests   session.mount("https://", LimitedAdapter(limiter))
     Scrapy     DOWNLOADER_MIDDLEWARES = {"amble.integrations.scrapy.LimiterMiddleware": 990}
 
-Every hop of a redirect waits its own turn. Gaps are kept between sends with httpx, which tells when it writes a
-request; the others do not tell, so there they are kept between permits, and requests that connect side by side may
-leave closer together (call `sent` on a permit of your own where you know). A refusal is learned from as soon as its headers are there; otherwise a
+Every hop of a redirect waits its own turn. A refusal is learned from as soon as its headers are there; otherwise a
 request counts as under way until its body has been read or dropped.
+
+With httpx gaps lie between sends, for it tells when it writes a request. The others do not: there they lie between
+permits, and requests that connect side by side may leave closer together. Where you know, call `sent` on a permit.
 """
