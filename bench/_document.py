@@ -19,6 +19,7 @@ PARTS = {  # document, and file in the folder of results, by the name of the par
     "peers": ("docs/benchmarks.md", "peers.md"),
     "cost": ("docs/benchmarks.md", "cost.md"),
     "stages": ("docs/benchmarks.md", "stages.md"),
+    "workers": ("docs/benchmarks.md", "workers.md"),
     "headline": ("README.md", "headline.md"),
 }
 

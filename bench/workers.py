@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from bench._scenarios import FAST, machine, run_measured
+from bench._document import circumstances, keep, load_after
+from bench._scenarios import FAST, run_measured
 from bench._static import Static
 
 WEBS = {  # hosts, pages of 20 KB at each
@@ -89,16 +90,19 @@ def main(argv: list[str]) -> int:
     parser.add_argument("webs", nargs="*", choices=[[], *WEBS], help="default: small and long")
     parser.add_argument("--rounds", type=int, default=2)
     arguments = parser.parse_args(argv)
-    print(f"{machine()}\n\n{HEAD}", flush=True)
-    told = []
+    when = circumstances()
+    print(f"{when}\n\n{HEAD}", flush=True)
+    lines, told = [HEAD], []
     for name in arguments.webs or ("small", "long"):
         rounds: dict[int, list[Round]] = {1: [], 2: []}
         with Static(*WEBS[name]) as web:
             for threads in (1, 2) * arguments.rounds:  # in turn, so that both meet the same neighbours
                 rounds[threads].append(crawl(web, threads))
-                print(line(name, threads, rounds[threads][-1]), flush=True)
-        told.append(f"{name}: {ratios(rounds)}")
+                lines.append(line(name, threads, rounds[threads][-1]))
+                print(lines[-1], flush=True)
+        told.append(f"- {name}: {ratios(rounds)}")
     print("", *told, sep="\n")
+    keep("workers.md", "\n".join([f"{when}, {load_after()}.", "", *lines, "", *told]))
     return 0
 
 
