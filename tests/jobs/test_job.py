@@ -124,6 +124,24 @@ def test_a_bad_seed_is_refused_before_anything_is_stored(tmp_path: Path, seed: s
         assert store.jobs() == []
 
 
+def test_the_error_of_a_job_goes_when_it_is_taken_up_to_its_end(tmp_path: Path) -> None:
+    with Farm(sites()[:1]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+
+        async def break_off() -> None:
+            job = Job.start(store, farm.roots(), Settings.of({**QUICK, "fixed_delay": 0.05}), **ways)
+            asyncio.get_running_loop().call_later(0.3, job.crawl.fail, ValueError("of ours"))
+            with pytest.raises(ValueError, match="of ours"):
+                await job.run()
+
+        asyncio.run(break_off())
+        [job] = store.jobs()
+        assert (job.status, job.error) == (JobStatus.PAUSED, "ValueError: of ours")
+        asyncio.run(Job.take_up(store, job.id, **ways).run())
+        [job] = store.jobs()
+        assert (job.status, job.error) == (JobStatus.COMPLETED, None)
+
+
 def test_an_unknown_job_cannot_be_taken_up(tmp_path: Path) -> None:
     with DuckDBStore.open(tmp_path / "x.duckdb") as store, pytest.raises(StoreError, match="no job 7"):
         Job.take_up(store, 7)

@@ -171,9 +171,8 @@ class Job:
             self.result.status = self._status()
             self._keep(last=True)
             counters = {"pages": self.result.pages, "requests": self.result.requests, "limited": self.result.limited}
-            change = JobChange(
-                self.row.id, self.result.status, self.clock.utc(), self._error(sys.exception()), counters
-            )
+            error = self._error(sys.exception()) or ""
+            change = JobChange(self.row.id, self.result.status, self.clock.utc(), error, counters)
             await asyncio.wrap_future(self.store.set_job_state(change))
             await asyncio.wrap_future(self.store.flush())
         return self.result
