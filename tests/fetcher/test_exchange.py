@@ -9,7 +9,7 @@ import pytest
 
 from amble.core.outcome import Failure
 from amble.errors import BadHeader, BadUrl, FetcherClosed
-from amble.fetcher import FetchRequest, Phase
+from amble.fetcher import FetchRequest, Phase, curl
 from amble.fetcher.engine import Slots
 from amble.fetcher.watcher import LoopWatcher
 from amble.testing.rawserver import Connection, answer, answer_each, response, serve
@@ -178,6 +178,23 @@ async def test_a_dead_kept_connection_does_not_make_libcurl_ask_twice() -> None:
         assert server.paths == ["/1", "/2"]
         assert (result.failure, result.local_fault) == (Failure.NETWORK_RESET, True)
         assert (await f.fetch(FetchRequest(server.url("/3")))).status == 200
+    assert server.paths == ["/1", "/2", "/3"]
+
+
+async def test_it_does_not_either_when_its_pin_is_no_longer_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server thinks for longer than libcurl holds an address, then closes; the next request has its pin again."""
+    monkeypatch.setattr(curl, "PIN_KEPT_S", 1)
+
+    async def thinks_of_the_second(connection: Connection) -> None:
+        await connection.request()
+        await connection.send(response(b"x"))
+        await connection.request()
+        await asyncio.sleep(1.1)
+
+    async with serve(thinks_of_the_second) as server, fetcher() as f:
+        for path, status, failure in [("/1", 200, None), ("/2", None, Failure.NETWORK_RESET), ("/3", 200, None)]:
+            result = await f.fetch(FetchRequest(server.url(path)))
+            assert (result.status, result.failure, result.local_fault) == (status, failure, failure is not None)
     assert server.paths == ["/1", "/2", "/3"]
 
 

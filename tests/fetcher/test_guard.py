@@ -149,7 +149,7 @@ async def run_with(url: str, *pins: Pin) -> list[FetchResult]:
 async def test_the_socket_has_the_last_word_whatever_libcurl_was_told() -> None:
     """D5: even where libcurl holds another address than the checked one, no connection is made."""
     async with canary() as server:
-        told = pin_host(("127.0.0.1",), server.port)
+        told = pin_host("site.test", ("127.0.0.1",), server.port)
         checked = Pin(frozenset({packed("127.0.0.9")}), told.connect_to, told.resolve)
         [result] = await run_with(server.url(), checked)
     assert (result.failure, result.started_at) == (Failure.ADDRESS_FORBIDDEN, None)
@@ -158,7 +158,7 @@ async def test_the_socket_has_the_last_word_whatever_libcurl_was_told() -> None:
 async def test_a_kept_connection_is_checked_before_it_is_used() -> None:
     """D6: should libcurl ever offer a connection to another address, nothing is sent on it."""
     async with serve(HELLO) as server:
-        right = pin_host(("127.0.0.1",), server.port)
+        right = pin_host("site.test", ("127.0.0.1",), server.port)
         wrong = Pin(frozenset({packed("127.0.0.9")}), right.connect_to, right.resolve)
         first, second = await run_with(server.url(), right, wrong)
     assert (first.status, len(server.requests), server.connections) == (200, 1, 1)
@@ -168,7 +168,7 @@ async def test_a_kept_connection_is_checked_before_it_is_used() -> None:
 async def test_a_pin_that_libcurl_has_lost_leads_nowhere() -> None:
     """D5: the name that stands for the addresses has none of its own."""
     async with canary() as server:
-        pin = pin_host(("127.0.0.1",), server.port)
+        pin = pin_host("site.test", ("127.0.0.1",), server.port)
         [result] = await run_with(server.url(host="localhost"), Pin(pin.packed, pin.connect_to, []))
     assert result.failure is not None
     assert result.started_at is None

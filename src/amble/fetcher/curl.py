@@ -18,6 +18,9 @@ from amble.fetcher.request import FetchRequest
 from amble.fetcher.settings import FetcherSettings
 
 READ_BYTES = 64 * 1024  # at once: a page comes in few pieces, and none is large enough to hold the loop
+# Each request brings its own pin, and libcurl goes through all that it still holds whenever a transfer ends.
+PIN_KEPT_S = 2
+STALE = "the kept connection was closed as it was used"
 
 _SUPPRESS_CONNECT_HEADERS = 265  # known to libcurl since 7.54, without a name in pycurl
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -83,6 +86,7 @@ class Transfer(AnswerReader):
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
         setopt(pycurl.BUFFERSIZE, READ_BYTES)
         setopt(pycurl.FORBID_REUSE, 0 if settings.http_keep_alive else 1)
+        setopt(pycurl.DNS_CACHE_TIMEOUT, PIN_KEPT_S)
         setopt(pycurl.CAINFO, ca_file)
         setopt(pycurl.SSL_VERIFYPEER, 1)
         setopt(pycurl.SSL_VERIFYHOST, 2)
@@ -111,7 +115,7 @@ class Transfer(AnswerReader):
         self._pin: Pin = route.pin
         setopt = self.easy.setopt
         setopt(pycurl.URL, url)
-        setopt(pycurl.RESOLVE, route.pin.resolve)
+        setopt(pycurl.RESOLVE, route.pin.resolve)  # also where it is the last one's: libcurl takes it once
         setopt(pycurl.CONNECT_TO, route.pin.connect_to)
         timeout_ms = _ms(timeout_s)
         if timeout_ms != self._timeout_ms:
@@ -158,7 +162,7 @@ class Transfer(AnswerReader):
         if self._was_sent:
             # libcurl repeats a request by itself when a kept connection turns out to be dead, or an HTTP/2 server
             # refuses the stream: a send that nobody has paid for. Who asked us gets to ask again, in its turn.
-            self.stop(Failure.NETWORK_RESET, "the kept connection was closed as it was used", local_fault=True)
+            self.stop(Failure.NETWORK_RESET, STALE, local_fault=True)
             return int(pycurl.PREREQFUNC_ABORT)
         self._was_sent = True
         self._multi.sending.append(self)

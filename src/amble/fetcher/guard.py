@@ -34,16 +34,17 @@ class Pin:
             return False
 
 
-def pin_host(addresses: tuple[str, ...], port: int) -> Pin:
+def pin_host(host: str, addresses: tuple[str, ...], port: int) -> Pin:
     """A pin for a host asked directly.
 
-    libcurl is sent to a name made of the addresses themselves, and that name is given these addresses. The name is
-    part of the key under which it keeps connections, so one made to an earlier address is never used again [D6];
-    and should libcurl ever look the name up by itself, `.invalid` has no address (RFC 6761 6.4) [D5].
+    libcurl is sent to a name made of the host and its addresses, and that name is given these addresses. The name is
+    the key under which it keeps connections, so one made to an earlier address is never used again [D6]; those of
+    many hosts at one address are not gone through one by one with each request; and should libcurl ever look the
+    name up by itself, `.invalid` has no address (RFC 6761 6.4) [D5].
     """
     addresses = addresses[:PINNED_ADDRESSES_MAX]
     all_packed = sorted(map(packed, addresses))
-    name = f"{blake2s(b''.join(all_packed), digest_size=10).hexdigest()}.invalid"
+    name = f"{blake2s(b''.join([*all_packed, host.encode()]), digest_size=10).hexdigest()}.invalid"
     return Pin(frozenset(all_packed), [f"::{name}:{port}"], [_entry(name, port, addresses)])
 
 
@@ -88,4 +89,4 @@ class Guard:
         verdict = self._policy.check(host, port, addresses, found_on=found_on, seen_public=seen_public)
         if {host.removesuffix("."), f"{host}:{port}"} & self._policy.named and all(map(is_public, addresses)):
             self._were_public.add(host)
-        return verdict if isinstance(verdict, Forbidden) else pin_host(tuple(verdict), port)
+        return verdict if isinstance(verdict, Forbidden) else pin_host(host, tuple(verdict), port)

@@ -9,7 +9,7 @@ import pycurl
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
 from amble.fetcher.body import BodyFault
-from amble.fetcher.curl import Transfer
+from amble.fetcher.curl import STALE, Transfer
 from amble.fetcher.failures import blame, clean_detail
 from amble.fetcher.multi import Finished
 from amble.fetcher.result import FetchResult, Phase
@@ -75,6 +75,9 @@ def _judge_exchange(transfer: Transfer, finished: Finished) -> _Verdict:
         if stopped.failure is None:
             return _Verdict(transfer.cut_body(), detail=stopped.detail, truncated=True)
         return _Verdict(None, stopped.failure, clean_detail(stopped.detail), stopped.local_fault)
+    if finished.code == pycurl.E_COULDNT_RESOLVE_HOST and transfer.sent_at is not None:
+        # Sent, and so connected: libcurl would repeat it over a new connection, and the pin is not held so long.
+        return _Verdict(None, Failure.NETWORK_RESET, STALE, local_fault=True)
     if finished.code:
         fault = blame(finished.code, finished.message, transfer.easy.getinfo(pycurl.OS_ERRNO))
         return _Verdict(None, fault.failure, fault.detail, fault.local_fault)
