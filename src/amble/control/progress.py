@@ -54,12 +54,12 @@ class JobProgress:
 
 def look(running: RunningJob, began: float, domains: int = DOMAINS_SHOWN, timeout_s: float = 10.0) -> JobProgress:
     """Asked from any thread but the engine's."""
-    return _on_engine(lambda: progress_of(running, began, domains), timeout_s)
+    return seen_on_engine(lambda: progress_of(running, began, domains), timeout_s)
 
 
 def pages_under_way(running: RunningJob) -> int:
     """How many of a job's URLs are asked for at this moment."""
-    return _on_engine(lambda: running.job.plan.frontier.pages_under_way)
+    return seen_on_engine(lambda: running.job.plan.frontier.pages_under_way)
 
 
 def domain_now(running: RunningJob, domain: str) -> DomainSnapshot | None:
@@ -69,10 +69,11 @@ def domain_now(running: RunningJob, domain: str) -> DomainSnapshot | None:
         lane = running.job.plan.frontier.lanes.get(domain)
         return None if lane is None else snapshot_domain(lane.pace, running.job.clock.monotonic(), len(lane))
 
-    return _on_engine(take)
+    return seen_on_engine(take)
 
 
-def _on_engine(take: Callable[[], T], timeout_s: float = 10.0) -> T:
+def seen_on_engine(take: Callable[[], T], timeout_s: float = 10.0) -> T:
+    """What it gives between two steps of the engine, where nothing changes meanwhile. Asked from any other thread."""
     found: Future[T] = Future()
 
     def step() -> None:

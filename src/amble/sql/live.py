@@ -6,27 +6,25 @@ It is read on the engine's thread, between two of its steps, so that nothing cha
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import timedelta
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 
+from amble.control.progress import seen_on_engine
 from amble.core.frontier.lane import Lane
 from amble.core.pacing.learned import learn
 from amble.core.pacing.snapshot import snapshot_domain
 from amble.jobs import rows
 from amble.jobs.job import Job
-from amble.jobs.runner import engine, running
+from amble.jobs.runner import running
 from amble.sql.result import Table
 from amble.store import functions
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.migrate import migrate
 from amble.store.rows import domain_row
 from amble.store.storable import json_text
-
-T = TypeVar("T")
 
 FRONTIER = (
     ("job_id", "BIGINT"), ("domain", "VARCHAR"), ("state", "VARCHAR"), ("queued", "BIGINT"), ("stored", "BIGINT"),
@@ -46,7 +44,6 @@ _LIVE = (("in_flight", "INTEGER"), ("next_request_s", "DOUBLE"), ("delay_s", "DO
 DOMAINS = (*_STORED, *_LIVE)
 JOBS = (("id", "BIGINT"), ("counters", "VARCHAR"))
 _AT_ONCE = 500  # domains looked at before others have their turn
-_PATIENCE_S = 10.0
 
 
 def frontier_now(store: DuckDBStore | None) -> Table:
@@ -55,7 +52,7 @@ def frontier_now(store: DuckDBStore | None) -> Table:
     for job in _jobs(store):
         found += _by_lane(job, _frontier_row)
         held = {row[1] for row in found if row[0] == job.row.id}
-        stored = _on_engine(lambda job=job: dict(job.plan.frontier.backlog.stored))  # type: ignore[misc]
+        stored = seen_on_engine(lambda job=job: dict(job.plan.frontier.backlog.stored))  # type: ignore[misc]
         found += [
             (job.row.id, domain, "stored", 0, count, 0, None, None, None, None)
             for domain, count in stored.items()
@@ -117,25 +114,12 @@ def _jobs(store: DuckDBStore | None) -> list[Job]:
 
 def _by_lane(job: Job, look: Callable[[Job, Lane], tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """A row for each domain that is held in memory; some at a time, so that the crawl goes on in between."""
-    lanes = _on_engine(lambda: list(job.plan.frontier.lanes.values()))
+    lanes = seen_on_engine(lambda: list(job.plan.frontier.lanes.values()))
     found: list[tuple[Any, ...]] = []
     for first in range(0, len(lanes), _AT_ONCE):
         part = lanes[first : first + _AT_ONCE]
-        found += _on_engine(lambda part=part: [look(job, lane) for lane in part])  # type: ignore[misc]
+        found += seen_on_engine(lambda part=part: [look(job, lane) for lane in part])  # type: ignore[misc]
     return found
-
-
-def _on_engine(look: Callable[[], T]) -> T:
-    found: Future[T] = Future()
-
-    def step() -> None:
-        try:
-            found.set_result(look())
-        except Exception as error:
-            found.set_exception(error)
-
-    engine().call(step)
-    return found.result(_PATIENCE_S)
 
 
 def _frontier_row(job: Job, lane: Lane) -> tuple[Any, ...]:
