@@ -29,8 +29,8 @@ RESULTS = [
     result("scrapy", "one", got=50, cpu_s=0.5, ended=False),
     result("amble", "hidden", refusals=2),
     result("crawlee", "hidden", got=50, refusals=30),
-    result("amble", "isolation", fast_s=2.2),
     result("crawlee", "isolation", under_crawl_delay=4, ended=False),
+    result("amble", "isolation", fast_s=2.2),
     result("amble", "alone"),
     result("crawlee", "alone", fast_s=3.0),
 ]
@@ -50,6 +50,11 @@ RESULTS = [
 )
 def test_a_run_is_told_line_by_line(line: str) -> None:
     assert line in text(RESULTS, "today").splitlines()
+
+
+def test_who_keeps_to_the_rules_comes_first() -> None:
+    beside = text(RESULTS, "today").split("### 20 fast hosts")[1].splitlines()
+    assert [line.split(" | ")[0] for line in beside[4:6]] == ["| **amble**", "| crawlee"]
 
 
 def test_the_headline_has_a_line_for_each_that_ran() -> None:
