@@ -81,6 +81,16 @@ def test_jobs_domains_and_audit_read_what_was_stored(
     assert "no rule was broken" in capsys.readouterr().out
     assert main(["resume", file]) == 0
     assert "finished" in capsys.readouterr().err
+    assert main(["resume", file, "1"]) == 0
+    assert capsys.readouterr().err == "job 1 is completed\n", "nothing is asked for"
+
+    main(["crawl", f"{site}missing", "--into", file, *QUICK])
+    capsys.readouterr()
+    assert main(["jobs", file]) == 0
+    assert "job 2: no domain is left: 1 http_client_error" in capsys.readouterr().err
+    assert main(["domains", file, "--json"]) == 0
+    [again] = json.loads(capsys.readouterr().out)
+    assert again["requests"] == domain["requests"] + 1, "of all its jobs; its robots.txt was known"
 
 
 def test_seeds_come_from_a_file_with_comments(site: str, tmp_path: Path) -> None:
@@ -127,6 +137,7 @@ def test_a_result_as_json_can_be_piped(site: str, tmp_path: Path, capsys: pytest
     [
         (["crawl"], 2, "nothing to crawl"),
         (["crawl", "ftp://a.test/"], 2, "only http and https"),
+        (["crawl", "a.test", "http://[::1", "--into", "x.duckdb"], 2, "is no seed"),
         (["why", "http://"], 2, "is no seed"),
         (["crawl", "http://a.test/", "--max-rate=-3"], 2, "greater than 0"),
         (["crawl", "--seeds", "no such file"], 1, "cannot be read"),

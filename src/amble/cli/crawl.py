@@ -75,11 +75,11 @@ def limits_of(settings: Settings) -> WriterLimits:
 
 
 def seeds_of(arguments: argparse.Namespace) -> list[str]:
-    """What is to be crawled, typed or in a file."""
+    """What is to be crawled, typed or in a file. A bad one is refused before there is a file."""
     seeds = [*arguments.seeds, *_seeds_from(arguments.seeds_file)]
     if not seeds:
         raise BadUrl("there is nothing to crawl", hint="name a URL, or a file of them with --seeds")
-    return seeds
+    return [seed_url(seed).url for seed in seeds]
 
 
 def default_file(seeds: list[str]) -> str:
@@ -90,10 +90,11 @@ def default_file(seeds: list[str]) -> str:
 def _take_up(arguments: argparse.Namespace) -> Exit:
     must_exist(arguments.file)
     with DuckDBStore.open(arguments.file, sealed=True) as store:
-        unfinished = [job.id for job in store.jobs() if job.status in UNFINISHED]
+        jobs = {job.id: job.status for job in store.jobs()}
+        unfinished = [job for job, status in jobs.items() if status in UNFINISHED]
         job_id = arguments.job if arguments.job is not None else max(unfinished, default=None)
-        if job_id is None:
-            say("every job in this file is finished")
+        if job_id is None or (job_id in jobs and job_id not in unfinished):
+            say("every job in this file is finished" if job_id is None else f"job {job_id} is {jobs[job_id].value}")
             if arguments.json:
                 show_json(None)
             return Exit.DONE

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from amble.cli.exits import Exit
-from amble.cli.shown import say, show, show_json, table
+from amble.cli.shown import safe, say, show, show_json, table
 from amble.control import ask
 from amble.control.channel import Nobody
 from amble.control.questions import QUESTIONS
@@ -43,6 +43,9 @@ def jobs(arguments: argparse.Namespace) -> Exit:
     lines = [(*(job[head] for head in heads), _seeds(job["seeds"])) for job in found]
     if lines:
         show(table((*heads, "seeds"), lines))
+        for job in found:
+            if job["error"]:
+                say(f"job {job['job']}: {safe(job['error'])}")
     else:
         say("no job in this file yet")
     return Exit.DONE

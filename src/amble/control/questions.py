@@ -13,9 +13,15 @@ from amble.jobs.runner import running
 from amble.report.audit import audit as check
 from amble.report.why import why as explain_pace
 from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import DomainRow
 
 QUERY_S = 60.0
 SETTLE_S = 5.0
+_ASKED = """
+    SELECT domain, count(*), count(*) FILTER (status IN (429, 503)),
+        count(*) FILTER (outcome IS NOT NULL OR (status >= 500 AND status <> 503))
+    FROM amble.requests GROUP BY domain
+"""
 
 
 def jobs(store: DuckDBStore) -> list[dict[str, Any]]:
@@ -39,6 +45,7 @@ def jobs(store: DuckDBStore) -> list[dict[str, Any]]:
                 "table": job.target,
                 "started_at": job.started_at,
                 "finished_at": job.finished_at,
+                "error": job.error,
                 "seeds": list(job.seeds),
             }
         )
@@ -46,8 +53,15 @@ def jobs(store: DuckDBStore) -> list[dict[str, Any]]:
 
 
 def domains(store: DuckDBStore) -> list[dict[str, Any]]:
+    """What was learned of each, and what the receipts say of all its requests, those of a running crawl included."""
     _let_settle(store)
-    found = sorted(store.load_domains(), key=lambda row: -row.requests)
+    known = {row.domain: row for row in store.load_domains()}
+    cursor = store.cursor()
+    try:
+        asked = {domain: counts for domain, *counts in cursor.execute(_ASKED).fetchall()}
+    finally:
+        cursor.close()
+    found = [(known.get(name, DomainRow(name)), *asked.get(name, (0, 0, 0))) for name in known.keys() | asked.keys()]
     return [
         {
             "domain": row.domain,
@@ -55,12 +69,12 @@ def domains(store: DuckDBStore) -> list[dict[str, Any]]:
             "floor_s": row.adaptive_delay_floor_seconds,
             "crawl_delay_s": row.crawl_delay_seconds,
             "at_once": row.concurrency,
-            "requests": row.requests,
-            "limited": row.limited,
-            "failures": row.failures,
+            "requests": requests,
+            "limited": limited,
+            "failures": failures,
             "strategy": row.strategy,
         }
-        for row in found
+        for row, requests, limited, failures in sorted(found, key=lambda each: (-each[1], each[0].domain))
     ]
 
 
