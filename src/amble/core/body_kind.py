@@ -50,6 +50,8 @@ def kind_of(body: bytes, mime: MimeType | None) -> Kind:
     A declared text stays text even if it looks like HTML (a listing of source code); only the opening bytes of a known
     binary format overrule it. A declared image that opens as HTML is HTML.
     """
+    if mime is not None and mime.is_html:  # most bodies; and no binary format opens with `<`
+        return Kind.BINARY if body[:1] != b"<" and _MAGIC.match(body) else Kind.HTML
     head = body[:_HEAD_BYTES]
     if mime is None or mime.essence in _NO_OPINION:
         return _kind_of_unknown(head)
@@ -64,7 +66,7 @@ def kind_of(body: bytes, mime: MimeType | None) -> Kind:
 
 
 def _declared(mime: MimeType) -> Kind:
-    if mime.is_html or mime.essence == "application/xhtml+xml":
+    if mime.essence == "application/xhtml+xml":
         return Kind.HTML
     if mime.is_xml:
         return Kind.XML

@@ -19,6 +19,8 @@ PLAIN = [
     "<div><p>left open <a href=/x>unquoted</a><ul><li>too</div></p></ul>",
     "<b><div>torn <a href='/x'>apart</a></b></div>",
     '<a href="/x"><img src="y"><br> <span class="z"><b>all</b> end</span> here <!-- </a> --></a>',
+    '<a href="/x"><picture><source srcset="y"><img src="z"></picture><my-icon name="w"></my-icon> text</a>',
+    "<script><!-- '<a href=/no>' --></script><a href='/x'>x</a>",
     '<a href="/x"><span>the end tag of the link ends this too</a>',
     '<a name="top"></a><a href="">here</a><a href>here</a>',
     '<a href="/x"><svg class="icon"><path d="M0"/></svg></a><svg><g><circle r="1"/></g></svg>',

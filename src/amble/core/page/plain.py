@@ -48,8 +48,8 @@ def _element(name: str, content: str) -> str:
 
 def _raw_text(name: str) -> str:
     any_case = "".join(f"[{letter}{letter.upper()}]" for letter in name)
-    hides_its_end = "!--|" if name == "script" else ""
-    return _element(name, rf"(?:[^<]++|<(?!{hides_its_end}/{any_case}[{W}/>]))*+")
+    slash = "/?" if name == "script" else "/"  # a <script> may hide the end of the one it stands in (13.2.5.27)
+    return _element(name, rf"(?:[^<]++|<(?!{slash}{any_case}[{W}/>]))*+")
 
 
 # --- What is passed over -------------------------------------------------------------------------------------------
@@ -82,9 +82,10 @@ _PASSED_OVER = "|".join(
 # --- What is looked for --------------------------------------------------------------------------------------------
 
 _IN_LINE = (
-    "abbr|b|bdi|big|cite|code|del|dfn|em|font|i|ins|kbd|mark|q|s|samp|small|span|strike|strong|sub|sup|time|tt|u|var"
+    "abbr|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|mark|picture|q|s|samp|small|span|strike|strong|sub|sup"
+    "|time|tt|u|var|[a-z]++-[a-z0-9-]++"
 )
-_OTHERS_IN_LINE = rf"(?:br|img|wbr){_ATTRIBUTES}{_VOID_END}|{COMMENT}|{DRAWING}"
+_OTHERS_IN_LINE = rf"(?:br|img|source|wbr){_ATTRIBUTES}{_VOID_END}|{COMMENT}|{DRAWING}"
 _LINE_TAG = re.compile(rf"<(?:(/?)({_IN_LINE}){_ATTRIBUTES}{_S}*+>|{_OTHERS_IN_LINE})")
 _SAID = rf"(>[^<]*+(?:<(?:(?:{_IN_LINE}){_ATTRIBUTES}{_S}*+>|/(?:{_IN_LINE}){_S}*+>|{_OTHERS_IN_LINE})[^<]*+)*+)"
 _NOT_HREF = rf"(?:{_S}++(?!href[{W}=/>])[a-z0-9:_@.-]++(?:={_VALUE})?+)*+"
@@ -139,7 +140,7 @@ def _ends_what_it_begins(content: str) -> bool:
     opened: list[str] = []
     for end, name in _LINE_TAG.findall(content):
         if not end:
-            opened.append(name)
+            opened += [name] if name else []  # an image or a comment begins nothing
         elif not opened or opened.pop() != name:
             return False
     return True
