@@ -157,7 +157,7 @@ class Lanes:
         """Put a domain where its next visit is due; one place at a time. The one that is ready longest comes first,
         save for those that have just `answered`: their connection is open still, and would not be when all others had
         their turn. After a few visits they go behind all others."""
-        if lane.domain in self.backlog.stored:
+        if self.backlog.stored and lane.domain in self.backlog.stored:
             self.backlog.feed(lane.domain, len(lane), self.held)
         instant = self._due_at(lane, now, not_before)
         if instant is not None and instant <= now:
@@ -179,7 +179,8 @@ class Lanes:
         wake_at = lane.wake_at()
         if wake_at is None:
             return None
-        if lane.over is not None or self.stalled(lane, now) is not None:
+        blocked = lane.pace.blocked_until > now
+        if lane.over is not None or (blocked and self.stalled(lane, now) is not None):
             return now  # to end what is queued there
         return max(wake_at, lane.rest_until, lane.pace.not_before if not_before is None else not_before)
 

@@ -28,7 +28,7 @@ from amble.core.robots.policy import (
 )
 from amble.core.robots.settings import RobotsSettings
 from amble.core.robots.shelf import Entry, Shelf
-from amble.core.robots.verdict import Allowed, Ask, Refused, RobotsRow, Standing, Verdict, Wait
+from amble.core.robots.verdict import ALLOWED, Allowed, Ask, Refused, RobotsRow, Standing, Verdict, Wait
 from amble.core.urls import normalize, origin_of
 
 
@@ -66,7 +66,7 @@ class RobotsBook:
         Rules are those of the moment: a URL that was queued when it was allowed is judged again when its turn comes.
         """
         if not self.settings.respect_robots_txt:
-            return Allowed()
+            return ALLOWED
         origin = origin_of(url)
         entry = self._shelf.take(origin, now)
         if entry.asking:
@@ -90,7 +90,7 @@ class RobotsBook:
             return Refused(Failure.ROBOTS_DISALLOWED, reason)
         delay_s = policy.crawl_delay_s
         if delay_s is None:
-            return Allowed()
+            return ALLOWED
         if delay_s > self.settings.honour_crawl_delay_up_to:
             return Refused(Failure.CRAWL_DELAY_TOO_LONG, f"robots.txt asks for {delay_s:g} s between requests")
         return Allowed(delay_s, above_max=delay_s > self.settings.max_crawl_delay)

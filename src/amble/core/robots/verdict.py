@@ -18,6 +18,9 @@ class Allowed:
     above_max: bool = False  # the delay is longer than `max_crawl_delay`: kept, and worth telling
 
 
+ALLOWED = Allowed()  # what nearly every verdict is
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The URL ends here, with this failure in its row."""
