@@ -45,7 +45,7 @@ bench-peers: $(VENV)/.dev     ## amble beside other crawlers on the same farm; t
 	$(BIN)/python -m bench.peers $(if $(SCENARIOS),--scenarios $(SCENARIOS))
 
 bench-publish: $(VENV)/.dev   ## put what the benchmarks found last into the documents
-	$(BIN)/python -m bench._document
+	$(BIN)/python -m bench._document $(PARTS)
 
 soak: $(VENV)/.dev    ## the long campaigns
 	AMBLE_KILLS=132 AMBLE_WORKER_KILLS=40 $(BIN)/python -m pytest -n 2 --hypothesis-profile=soak

@@ -1,4 +1,4 @@
-"""Results put where people read them: `python -m bench._document`, or `make bench-publish`, after the benchmarks.
+"""Results put where people read them: `make bench-publish` after the benchmarks, or `python -m bench._document cost`.
 
 Benchmarks write what they found into the folder `bench-results`. From there each goes into the part of a document that
 lies between two marks; the rest is left as it is, and so is a part of which nothing new was found.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,14 +42,14 @@ def keep(name: str, text: str) -> None:
     (RESULTS / name).write_text(f"{text}\n")
 
 
-def publish(root: Path, results: Path) -> list[str]:
-    """Put every result that is there into its document; which parts that were."""
-    found = [part for part, (_, file) in PARTS.items() if (results / file).exists()]
+def publish(root: Path, results: Path, wanted: Collection[str] = tuple(PARTS)) -> list[str]:
+    """Put every wanted result that is there into its document; which parts that were."""
+    found = [part for part, (_, file) in PARTS.items() if part in wanted and (results / file).exists()]
     for part in found:
         document, file = PARTS[part]
         text = (root / document).read_text()
         (root / document).write_text(replaced(text, part, (results / file).read_text()))
-    for drawn in results.glob("bench-*.svg"):
+    for drawn in results.glob("bench-*.svg") if "peers" in found else ():
         shutil.copy(drawn, root / "docs" / drawn.name)
     return found
 
@@ -67,4 +69,7 @@ def _commit() -> str:
 
 
 if __name__ == "__main__":
-    print("put into the documents:", ", ".join(publish(Path.cwd(), RESULTS)) or "nothing")
+    unknown = set(sys.argv[1:]) - set(PARTS)
+    if unknown:
+        sys.exit(f"no part {', '.join(sorted(unknown))}; there are: {', '.join(PARTS)}")
+    print("put into the documents:", ", ".join(publish(Path.cwd(), RESULTS, sys.argv[1:] or PARTS)) or "nothing")

@@ -37,3 +37,4 @@ def test_every_part_has_its_place_and_only_what_was_found_is_published(tmp_path:
     for part, (document, _) in PARTS.items():
         assert (f"what was found of {part}" in (tmp_path / document).read_text()) is (part != "cost")
     assert (tmp_path / "docs" / "bench-one.svg").exists()
+    assert publish(tmp_path, results, ["cost", "headline"]) == ["headline"]
