@@ -2,9 +2,11 @@
 
 By the clock this needs two cores that nobody else uses. What is crawled is cheap to serve, but is served on the same
 two cores: what that took is told, and the second ratio leaves it out (half of it is in the way where both are in use;
-with one process it has the other core). The bounds are what two free cores could give by processor time alone: the
-crawl's own process on one of them, or all of it over both, whichever is more. A crawl of one process writes beside its
-loop, so its own time lies between that of its loop and all of it; hence two bounds.
+with one process it has the other core).
+
+The bounds are what two free cores could give by processor time alone: what has to be done in turn on one of them, or all
+of it over both, whichever is more. Done in turn is what the crawl's own thread does, and as much of what the store's
+writer does as keeps that thread waiting: nothing at the first bound, all of it at the second.
 """
 
 from __future__ import annotations
@@ -77,10 +79,11 @@ def ratios(rounds: dict[int, list[Round]]) -> str:
     one, two = (min(rounds[threads], key=lambda each: each.wall_s) for threads in (1, 2))
     clock, beside = one.wall_s / two.wall_s, one.wall_s / (two.wall_s - two.web_s / 2)
     one, two = (min(rounds[threads], key=lambda each: each.all_s) for threads in (1, 2))
-    bound_s = max(two.own_s, two.all_s / 2)
+    writer_beside = max(one.loop_s, one.all_s / 2) / max(two.loop_s, two.all_s / 2)
+    writer_in_turn = one.all_s / max(two.own_s, two.all_s / 2)
     return (
         f"x {clock:.2f} by the clock, x {beside:.2f} without what the web took, "
-        f"x {max(one.loop_s, one.all_s / 2) / bound_s:.2f} to {one.all_s / bound_s:.2f} by processor time; "
+        f"x {writer_beside:.2f} to {writer_in_turn:.2f} by processor time; "
         f"two workers took {two.all_s / one.all_s:.2f} times as much"
     )
 
