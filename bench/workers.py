@@ -4,7 +4,7 @@ By the clock this needs two cores that nobody else uses. What is crawled is chea
 two cores: what that took is told, and the second ratio leaves it out (half of it is in the way where both are in use;
 with one process it has the other core).
 
-The bounds are what two free cores could give by processor time alone: what has to be done in turn on one of them, or all
+The bounds are what two free cores could give by processor time alone: what is done in turn on one of them, or all
 of it over both, whichever is more. Done in turn is what the crawl's own thread does, and as much of what the store's
 writer does as keeps that thread waiting: nothing at the first bound, all of it at the second.
 """
