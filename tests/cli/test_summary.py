@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from amble.cli import main
 from amble.cli.summary import summary
+from amble.control.questions import FAILED, REFUSED
 from amble.jobs import runner
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
@@ -30,16 +32,19 @@ def test_a_crawl_delay_above_max_crawl_delay_is_kept_and_reported(
         assert ("asks for 0.2 s between requests, above max_crawl_delay" in capsys.readouterr().err) is told
 
 
-def test_a_second_crawl_without_news_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("asks_again", [False, True], ids=["nothing is asked for", "its sitemap is looked for"])
+def test_a_second_crawl_without_news_says_so(
+    asks_again: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Farm([Site(name="127.0.0.1", pages=Pages(3))]) as farm:
         words = ["crawl", farm.url("127.0.0.1", "/"), "--into", str(tmp_path / "x.duckdb"), *QUICK]
-        words += ["--follow-links", "false", "--discover", "false"]
+        words += [] if asks_again else ["--follow-links", "false", "--discover", "false"]
         main(words)
         assert "already" not in capsys.readouterr().err
         main(words)
         said = capsys.readouterr().err
     assert "all of it is in the table already; --update-stale asks the site what has changed" in said
-    assert "set by" not in said, "a table of no domains"
+    assert ("set by" in said) is asks_again, "a table of no domains"
 
 
 def test_what_a_stopped_job_has_not_come_to_is_left_for_later() -> None:
@@ -51,3 +56,23 @@ def test_what_a_stopped_job_has_not_come_to_is_left_for_later() -> None:
         result = running.wait()
         assert "cancelled" not in summary(running.job, result, "x.duckdb")
         assert "left for later" in summary(running.job, result, "x.duckdb")
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after_s", "refused", "failed"),
+    [
+        (200, None, False, False),
+        (404, None, False, False),
+        (429, None, True, False),
+        (503, 2.0, True, False),
+        (503, None, False, True),
+        (500, 2.0, False, True),
+        (None, None, False, True),
+    ],
+)
+def test_what_counts_as_refused_and_what_as_failed(
+    status: int | None, retry_after_s: float | None, refused: bool, failed: bool
+) -> None:
+    receipt = "SELECT $1::INTEGER AS status, $2::DOUBLE AS retry_after_s"
+    query = f"SELECT {REFUSED} IS TRUE, {FAILED} IS TRUE FROM ({receipt})"
+    assert duckdb.execute(query, [status, retry_after_s]).fetchall() == [(refused, failed)]

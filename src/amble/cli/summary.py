@@ -6,6 +6,7 @@ from typing import Any
 
 from amble.cli.live import duration, size
 from amble.cli.shown import command, safe, table
+from amble.control.questions import FAILED, REFUSED
 from amble.jobs import Job, JobResult
 from amble.store.seam import UNFINISHED
 
@@ -53,7 +54,7 @@ def summary(job: Job, result: JobResult, into: str) -> str:
         *([f"slowest: {_slowest_told(slow)}"] if slow else []),
         *_long_delays(job),
         *([f"go on with it: {command()} resume {safe(into)}"] if result.status in UNFINISHED else []),
-        *([_NOTHING_NEW] if result.ends and not result.requests else []),
+        *([_NOTHING_NEW] if result.stored and result.stored == result.ends.total() else []),
         "",
         *([domains, ""] if domains else []),
         f"ask {safe(into)} ({command()} sql {safe(into)}, or any DuckDB):",
@@ -65,7 +66,9 @@ def summary(job: Job, result: JobResult, into: str) -> str:
 
 
 def _end_told(kind: str, result: JobResult) -> str:
-    """What became of URLs, in words: those of a job that was stopped wait in the file."""
+    """What became of URLs, in words: those of a job that was stopped wait in the file, those skipped are there."""
+    if kind == "skipped":
+        return "stored already"
     return "left for later" if kind == "cancelled" and result.status in UNFINISHED else kind
 
 
@@ -113,8 +116,7 @@ def _domains(job: Job) -> str:
     rows = _receipts(
         job,
         f"""
-        SELECT domain, count(*) AS requests, count(*) FILTER (status = 429),
-               count(*) FILTER (coalesce(status, 599) >= 500),
+        SELECT domain, count(*) AS requests, count(*) FILTER (WHERE {REFUSED}), count(*) FILTER (WHERE {FAILED}),
                arg_max(required_gap_s, started_at), arg_max(rule, started_at)
         FROM amble.requests WHERE job_id = ? GROUP BY domain ORDER BY requests DESC, domain LIMIT {DOMAINS_SHOWN}
         """,

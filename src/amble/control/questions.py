@@ -17,9 +17,11 @@ from amble.store.seam import DomainRow
 
 QUERY_S = 60.0
 SETTLE_S = 5.0
-_ASKED = """
-    SELECT domain, count(*), count(*) FILTER (status IN (429, 503)),
-        count(*) FILTER (outcome IS NOT NULL OR (status >= 500 AND status <> 503))
+# Conditions on receipts: the server asked us to come later; or it failed, or could not be reached.
+REFUSED = "(status = 429 OR (status = 503 AND retry_after_s IS NOT NULL))"
+FAILED = f"(coalesce(status, 599) >= 500 AND {REFUSED} IS NOT TRUE)"
+_ASKED = f"""
+    SELECT domain, count(*), count(*) FILTER (WHERE {REFUSED}), count(*) FILTER (WHERE {FAILED})
     FROM amble.requests GROUP BY domain
 """
 
