@@ -334,6 +334,15 @@ def test_what_a_notebook_shows_holds_no_markup_of_others(farm: Farm) -> None:
     assert "<b>" not in job_html(job.progress(), "<b>")
 
 
+def test_the_clock_of_a_job_that_is_over_stands_still(farm: Farm) -> None:
+    job = amble.crawl(root(farm), into=":memory:", **QUICK)
+    first, shown = job.progress(), job._repr_html_()
+    assert first.seconds == job.result.seconds
+    assert first.phase == first.status == "completed"
+    assert (job.progress(), job._repr_html_()) == (first, shown)
+    assert "crawling" not in shown
+
+
 def test_in_a_kernel_a_cell_waits_and_shows_a_widget_that_is_written_over(farm: Farm, tmp_path: Path) -> None:
     """A real kernel, whose cells run on an event loop; asked as a notebook asks it."""
     jupyter = pytest.importorskip("jupyter_client.manager")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from duckdb import DuckDBPyRelation
 
-from amble.control.progress import JobProgress, domain_now, look
+from amble.control.progress import JobProgress, domain_now
 from amble.core.urls import domain_of
 from amble.errors import StoreError
-from amble.face.show import job_html
+from amble.face.show import job_html, standing
 from amble.jobs import JobResult
 from amble.jobs.runner import RunningJob
 from amble.report.why import Why, why
@@ -90,8 +90,8 @@ class CrawlJob:
         }
 
     def progress(self, domains: int = 5) -> JobProgress:
-        """Where it stands now, with the domains that take longest."""
-        return look(self._running, self._began, domains)
+        """Where it stands now, with the domains that take longest; once it is over, where it ended."""
+        return standing(self._running, self._began, domains)
 
     # -- asking
 
