@@ -58,7 +58,6 @@ class Child(asyncio.Protocol):
         ours.setblocking(False)
         await self._loop.create_connection(lambda: self, sock=ours)
         self._say((briefing, self.places))
-        self._watch = self._loop.call_later(LOOK_EVERY_S, self._look)
 
     # -- visits
 
@@ -92,6 +91,7 @@ class Child(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._watch = self._loop.call_later(LOOK_EVERY_S, self._look)
 
     def data_received(self, data: bytes) -> None:
         for item in self._frames.feed(data):

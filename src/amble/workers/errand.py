@@ -101,7 +101,10 @@ class Errands:
         return read_page(result.body, url, headers=result.headers, token=wants.token, max_links=wants.max_links)
 
     def _keep_body(self, status: int, headers: Headers) -> Failure | None:
-        if 200 <= status < 300 and not accepts(headers.get("content-type"), self.wants.accept, self.wants.reject):
+        accept, reject = self.wants.accept, self.wants.reject
+        if not accept and not reject:  # every type is wanted, and which it is need not be read
+            return None
+        if 200 <= status < 300 and not accepts(headers.get("content-type"), accept, reject):
             return Failure.CONTENT_TYPE_REJECTED
         return None
 

@@ -102,7 +102,7 @@ class Workers:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether visits are made here. Never again once a worker was ready: what killed it could kill the crawl."""
+        """Whether visits are made here. No more once a worker was ready: what kills it could kill the crawl."""
         return not self._begun or not self._children
 
     async def _visit_later(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
@@ -123,16 +123,17 @@ class Workers:
         return reading.cancel
 
     def _visited(self, on_done: OnDone[Visited], visited: Visited | None, error: BaseException | None) -> None:
-        self._changed.set()
-        if visited is not None:
-            self._deaths = 0
+        self._heard(visited)
         on_done(visited, error)
 
     def _fetched(self, reading: UnderWay, visited: Visited | None, error: BaseException | None) -> None:
+        self._heard(visited)
+        reading.fetched(visited.result if visited is not None else None, error)
+
+    def _heard(self, visited: Visited | None) -> None:
         self._changed.set()
         if visited is not None:
             self._deaths = 0
-        reading.fetched(visited.result if visited is not None else None, error)
 
     def _visit_here(self, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
         self._local_visits += 1
