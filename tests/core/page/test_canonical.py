@@ -17,6 +17,7 @@ BASE = Base.at("https://a.test/base/")
     ("rel", "href", "url", "same_host"),
     [
         ("canonical", "x", "https://a.test/base/x", True),
+        ("canonical", PAGE.url, PAGE.url, True),
         ("Canonical nofollow", "https://a.test:443/x#y", "https://a.test/x", True),
         ("canonical", "http://a.test/x", "http://a.test/x", True),
         ("canonical", "https://b.test/x", "https://b.test/x", False),

@@ -34,7 +34,7 @@ def test_what_other_pages_held_changes_nothing(pages: list[tuple[str, str, list[
     """Links that one page taught are those that the next one has: all are what `join` makes of them there."""
     for url, encoding, anchors in pages:
         base = Base.at(url, encoding)
-        for href, rel, text in anchors:
+        for href, rel, text in anchors * 2:
             found = collect_links([(href, rel, text)], base, 10)
             joined = base.join(href)
             assert bool(found.links) is not bool(found.dropped)
@@ -64,16 +64,32 @@ LINK = Link("https://a.test/x", "")
 )
 def test_an_anchor_is_kept_at_the_place_that_decides_where_it_leads(href: str, place: str | None) -> None:
     known: KnownAnchors[Link] = KnownAnchors(10)
-    known.add((href, "", ""), PAGE, LINK)
+    known.add([], PAGE)
+    known.add([((href, "", ""), LINK)], PAGE)
     kept = {each: known.at(each) for each in (PAGE.origin, PAGE.directory, PAGE.url)}
     assert {each for each, anchors in kept.items() if anchors} == ({place} if place else set())
 
 
-def test_so_many_are_kept_at_most() -> None:
+def test_the_first_page_of_a_site_teaches_nothing() -> None:
     known: KnownAnchors[Link] = KnownAnchors(10)
     held = []
-    for number in range(25):
-        base = Base.at(f"https://{number % 3}.test/")
-        known.add((f"/{number}", "", ""), base, LINK)
-        held.append(sum(len(known.at(f"https://{host}.test")) for host in range(3)))
-    assert held == [*range(1, 11), *range(1, 11), *range(1, 6)]
+    for number in range(3):
+        known.add([((f"/{number}", "", ""), LINK)], PAGE)
+        held.append(list(known.at(PAGE.origin)))
+    assert held == [[], [("/1", "", "")], [("/1", "", ""), ("/2", "", "")]]
+
+
+def test_when_it_is_full_it_begins_anew() -> None:
+    known: KnownAnchors[Link] = KnownAnchors(10)
+    held = []
+    for number in range(30):
+        known.add([((f"/{number}", "", ""), LINK)], PAGE)
+        held.append(len(known.at(PAGE.origin)))
+    assert held == [*range(10), *range(10), *range(10)]
+
+
+def test_sites_of_one_page_fill_no_memory() -> None:
+    known: KnownAnchors[Link] = KnownAnchors(10)
+    for number in range(35):
+        known.add([(("/x", "", ""), LINK)], Base.at(f"https://{number}.test/"))
+    assert len(known._at) == 5

@@ -6,6 +6,7 @@ here is bounded, and shows in nothing but time.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from amble.core.urls import Base
@@ -17,7 +18,7 @@ _CHARS_MAX = 300  # longer ones are read, not remembered: a cache must not be a 
 
 
 class KnownAnchors(Generic[LinkT]):
-    """Links by the place of their page and the anchor, at most so many; when it is full it begins anew."""
+    """Links by the place of their page and the anchor, about so many; when it is full it begins anew."""
 
     __slots__ = ("_at", "_count", "_count_max")
 
@@ -31,17 +32,24 @@ class KnownAnchors(Generic[LinkT]):
         known = self._at.get(place)
         return {} if known is None else known
 
-    def add(self, anchor: Anchor, base: Base, link: LinkT) -> None:
-        """Remember an anchor on a page with this base, if more pages than this one decide where it leads."""
-        href, rel, text = anchor
-        place = _place(href, base)
-        if place is None or len(href) + len(rel) + len(text) > _CHARS_MAX:
-            return
+    def add(self, links: Iterable[tuple[Anchor, LinkT]], base: Base) -> None:
+        """Remember those anchors of a page for which more than this page decides where they lead.
+
+        The first page of a site teaches nothing: there may be no other.
+        """
         if self._count >= self._count_max:
             self._at.clear()
             self._count = 0
-        self._at.setdefault(place, {})[anchor] = link
-        self._count += 1
+        if base.origin not in self._at:
+            self._at[base.origin] = {}
+            self._count += 1
+            return
+        for anchor, link in links:
+            href, rel, text = anchor
+            place = _place(href, base)
+            if place is not None and len(href) + len(rel) + len(text) <= _CHARS_MAX:
+                self._at.setdefault(place, {})[anchor] = link
+                self._count += 1
 
 
 def _place(href: str, base: Base) -> str | None:

@@ -59,18 +59,22 @@ def collect_links(anchors: Iterable[tuple[str, str, str]], base: Base, links_max
     """
     found: dict[str, Link] = {}
     dropped: dict[str, int] = {}
-    known = _KNOWN.at(base.origin)
+    known, nearby = _KNOWN.at(base.origin), _KNOWN.at(base.directory)
+    fresh: list[tuple[tuple[str, str, str], Link]] = []
     for anchor in anchors:
-        link = known.get(anchor)
+        link = known.get(anchor) or nearby.get(anchor)
         if link is None:
             read = _read(anchor, base)
             if isinstance(read, str):
                 dropped[read] = dropped.get(read, 0) + 1
                 continue
             link = read
+            fresh.append((anchor, link))
         first = found.setdefault(link[0], link)
         if first is not link:
             found[link[0]] = _merged(first, link)
+    if fresh:
+        _KNOWN.add(fresh, base)
     links = tuple(found.values())
     return LinkList(links[:links_max], len(links) > links_max, tuple(sorted(dropped.items())))
 
@@ -80,16 +84,11 @@ _KNOWN: KnownAnchors[Link] = KnownAnchors(20_000)
 
 def _read(anchor: tuple[str, str, str], base: Base) -> Link | str:
     """The link that an anchor is, or why it is none."""
-    known = _KNOWN.at(base.directory).get(anchor)
-    if known is not None:
-        return known
     href, rel, text = anchor
     url = base.join(href)
     if not isinstance(url, str) or (url == base.url and _is_fragment(href)):
         return _why(href, url)
-    link = Link(url, text, _rel(rel) if rel else ())
-    _KNOWN.add(anchor, base, link)
-    return link
+    return tuple.__new__(Link, (url, text, _rel(rel) if rel else ()))  # in half the time of its own `__new__`
 
 
 def _is_fragment(href: str) -> bool:
