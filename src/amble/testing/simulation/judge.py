@@ -249,7 +249,7 @@ class Judge:
         """What the next run cannot know, the servers cannot ask of it; when it was last here is no secret to them."""
         if self._under_way:
             self.fail("J2", f"{len(self._under_way)} requests outlive their run")
-        self.robots = {origin: replace(known, loaded=True) for origin, known in robots.items()}
+        self.robots = {origin: self._reloaded(known) for origin, known in robots.items()}
         for address in self._addresses.values():
             self._log.pop(address, None)  # the next run does not know yet who lives there
         self._addresses.clear()
@@ -257,6 +257,13 @@ class Judge:
             self._log[whose] = [one for one in exchanges if not math.isnan(one.sent_at)]
         for told in self._blocks.values():
             told[:] = [block for block in told if block[0] <= known_until]
+
+    def _reloaded(self, known: Robots) -> Robots:
+        """What a store keeps of a robots.txt: the last that was read, whatever came of asking for it again."""
+        if known.file is not None or known.good is None:
+            return replace(known, loaded=True)
+        until = known.good_at + self.settings.robots.robots_max_age
+        return replace(known, file=known.good, until=until, delay_s=known.good.delay_s, loaded=True)
 
     def begin_run(self) -> None:
         """What was left of a block when the last run ended cannot be known where the wall clock was set since."""
