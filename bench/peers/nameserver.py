@@ -37,7 +37,12 @@ class NameServer:
 
     def __init__(self, address: str = ADDRESS, port: int = PORT) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind((address, port))
+        try:
+            self._socket.bind((address, port))
+        except OSError as taken:
+            raise SystemExit(
+                f"no names can be given out on {address}:{port}: {taken}\nhint: one contest at a time"
+            ) from None
         self.address: tuple[str, int] = self._socket.getsockname()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 

@@ -45,7 +45,7 @@ RESULTS = [
         "| **amble** | 100 (100%) | 0.50 | 0 (0) | 0 | 0 | 0 | 9 s | 2.2 s, 2.0 s |",
         "| crawlee | 100 (100%, cut off) | 0.50 | 0 (0) | 0 | 4 | 0 | 9 s | cut off, 3.0 s |",
         "- scrapy 1.0: 64 at once, 8 per domain, robots.txt obeyed, 5 retries; stores nothing.",
-        "off: one 45 s, hidden 60 s, isolation 60 s, alone 30 s.",
+        "off: one 40 s, hidden 45 s, isolation 50 s, alone 20 s.",
     ],
 )
 def test_a_run_is_told_line_by_line(line: str) -> None:
