@@ -11,6 +11,7 @@ from amble.core.frontier.changes import Changes, State
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
 from amble.core.pacing.events import RobotsMissed
+from amble.core.robots.policy import RobotsAnswer
 from amble.core.robots.verdict import RobotsRow
 from tests.core.frontier.story import (
     CLOSED,
@@ -348,3 +349,17 @@ def test_what_keeps_a_site_waiting_for_its_robots_is_told_b4() -> None:
 def test_a_copy_that_serves_is_not_missed() -> None:
     story = Story([A], {A_ROBOTS: DOWN, A: OK}, robots_unreachable="allow", **QUIET).run()
     assert not [event for event in story.events if isinstance(event, RobotsMissed)]
+
+
+def test_a_crawl_delay_that_is_no_longer_stated_leaves_the_default_at_once() -> None:
+    """Found by the simulation: a stated delay of 0 held on until the next page, for whatever was asked before it."""
+    story = Story([A], {A: OK}, default_crawl_delay=5.0, **QUIET)
+    frontier = story.plan.frontier
+    lane = frontier.lane(A, story.now, story.utc)
+    gaps_s = []
+    for lines in ("Crawl-delay: 9", "Crawl-delay: 2", "Disallow: /x", "Crawl-delay: 0"):
+        answer = RobotsAnswer(200, body=f"User-agent: *\n{lines}".encode())
+        frontier.book.learn("http://a.test", answer, story.now)
+        frontier.release("http://a.test", story.now, story.utc)
+        gaps_s.append(lane.pace.gap_s)
+    assert gaps_s == [9.0, 2.0, 5.0, 1.0]  # a second is the pace of this story

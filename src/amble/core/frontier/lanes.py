@@ -269,8 +269,10 @@ class Lanes:
     def _heed(self, lane: Lane, origin: str) -> None:
         """Keep the crawl delay that is known of an origin, perhaps from an earlier run."""
         standing = self.book.standing(origin)
-        delay_s = standing.policy.crawl_delay_s if standing is not None and standing.policy is not None else None
-        if delay_s is not None and delay_s <= self.book.settings.honour_crawl_delay_up_to:
+        if standing is None or standing.policy is None:
+            return
+        delay_s = standing.policy.crawl_delay_s  # none any more: the default may be longer than what it was
+        if delay_s is None or delay_s <= self.book.settings.honour_crawl_delay_up_to:
             self._slow_down(lane, origin, delay_s)
 
     def _slow_down(self, lane: Lane, origin: str, crawl_delay_s: float | None) -> None:
