@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from urllib.parse import urljoin, urlsplit
 
 from amble.core.frontier.visit import Kind
@@ -239,9 +240,12 @@ class Judge:
             self.fail("P5", f"{exchange.url}, where the crawl delay is too long to be kept")
 
     def _slowest_s(self, exchange: Exchange) -> float:
-        """The longest gap that may have been kept here: what is asked for, was learned, or lets a quota last."""
+        """The longest gap that may have been kept here: what is asked for, was learned, lets a quota last, or was
+        kept lately: what some strategies measure knows no bound."""
         quota_s = QUOTA_SLACK * self._quotas.get(exchange.host, 0.0)
-        return max(self.gap_s(exchange.host), self.settings.pacing.max_adaptive_delay, quota_s)
+        lately = self._log.get(exchange.host, ())[-ROBOTS_GAPS - 1 :]
+        kept_s = max((later.began - earlier.began for earlier, later in pairwise(lately)), default=0.0)
+        return max(self.gap_s(exchange.host), self.settings.pacing.max_adaptive_delay, quota_s, kept_s)
 
     # -- another run
 
