@@ -46,6 +46,7 @@ class Robots:
     file: RobotsFile | None = None
     until: float = -math.inf  # how long it may be trusted
     good: RobotsFile | None = None
+    kept: RobotsFile | None = None  # the last that was answered for, as a store has it
     good_at: float = -math.inf
     delay_s: float | None = None  # as last heard; while the next answer is still to come, that holds
     loaded: bool = False  # from an earlier run: how old the crawler takes it to be is a matter of its wall clock
@@ -210,7 +211,7 @@ class Judge:
     def _keep(self, known: Robots, file: RobotsFile, now: float, *, good: bool) -> None:
         known.file, known.until = file, now + self.settings.robots.robots_max_age
         known.delay_s = file.delay_s
-        known.good = file if good else None
+        known.good, known.kept = file if good else None, file
         known.good_at, known.loaded = now, False
 
     def _miss(self, known: Robots, now: float) -> None:
@@ -263,11 +264,11 @@ class Judge:
             told[:] = [block for block in told if block[0] <= known_until]
 
     def _reloaded(self, known: Robots) -> Robots:
-        """What a store keeps of a robots.txt: the last that was read, whatever came of asking for it again."""
-        if known.file is not None or known.good is None:
+        """What a store keeps of a robots.txt: the last answer, whatever came of asking for it again."""
+        if known.file is not None or known.kept is None:
             return replace(known, loaded=True)
         until = known.good_at + self.settings.robots.robots_max_age
-        return replace(known, file=known.good, until=until, delay_s=known.good.delay_s, loaded=True)
+        return replace(known, file=known.kept, until=until, delay_s=known.kept.delay_s, loaded=True)
 
     def begin_run(self) -> None:
         """What was left of a block when the last run ended cannot be known where the wall clock was set since."""
