@@ -86,6 +86,34 @@ def test_pages_come_as_data_frames_and_arrow_tables(farm: Farm) -> None:
     assert job.arrow("SELECT 1 AS one").to_pylist() == [{"one": 1}]
 
 
+def test_a_query_is_answered_though_nobody_holds_the_job(farm: Farm) -> None:
+    count = "SELECT count(*) FROM pages"
+    assert amble.crawl(root(farm), into=":memory:", **QUICK).sql(count).fetchall() == [(20,)]
+    derived = (
+        amble.crawl(root(farm), into="site.duckdb", **QUICK).pages.filter("http_status = 200").aggregate("count(*)")
+    )
+    gc.collect()
+    assert derived.fetchall() == [(20,)]
+    del derived
+    gc.collect()
+    duckdb.connect("site.duckdb", config={"threads": 1}).close()  # with options of its own: nobody else has it open
+
+
+def test_a_job_that_is_over_is_not_taken_up(farm: Farm) -> None:
+    amble.crawl(root(farm), into="site.duckdb", **QUICK).close()
+    asked = len(farm.log())
+    for job_id, says in ((None, "every job in this file is finished"), (1, "job 1 is over"), (2, "no job 2")):
+        with pytest.raises(amble.StoreError, match=says):
+            amble.resume("site.duckdb", job_id)
+    assert len(farm.log()) == asked
+
+
+def test_what_a_report_says_is_what_print_shows(farm: Farm) -> None:
+    job = amble.crawl(root(farm), into=":memory:", **QUICK)
+    found = job.why(root(farm))
+    assert str(found) == found.as_text()
+
+
 def test_without_a_name_the_file_is_named_after_the_host_as_on_the_command_line(farm: Farm, tmp_path: Path) -> None:
     with amble.crawl([root(farm), farm.url("127.0.0.1", "/p/1")], **QUICK) as job:
         assert Path(job.into) == tmp_path / f"127.0.0.1_{farm.port}.duckdb"
@@ -140,6 +168,8 @@ def test_settings_come_from_the_environment_and_files_too(
     [
         ([], {}, amble.BadUrl, "nothing to crawl"),
         ("ftp://a.test/", {}, amble.BadUrl, "ftp"),
+        (b"http://a.test/", {}, amble.BadUrl, "not bytes"),
+        ("a.test", {"min_crawl_delay": 9, "max_crawl_delay": 5}, amble.SettingsError, "above max_crawl_delay"),
         ("a.test", {"max_raet": 1}, amble.SettingsError, "max_rate"),
         ("a.test", {"max_rate": -1}, amble.SettingsError, "max_rate"),
     ],

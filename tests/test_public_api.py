@@ -6,6 +6,7 @@ The functions under `if TYPE_CHECKING` are never run: the type checker holds the
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -33,6 +34,7 @@ PUBLIC = {
     "Rule",
     "SettingsError",
     "StatementError",
+    "StoreError",
     "TooLate",
     "__version__",
     "connect",
@@ -79,6 +81,7 @@ PERMIT = {"cancel", "domain", "receipt", "sent", "sent_at", "settle", "settled",
 TREE = {
     "SettingsError": ("AmbleError", ValueError),
     "StatementError": ("AmbleError", ValueError),
+    "StoreError": ("AmbleError", Exception),
     "BadDomain": ("AmbleError", ValueError),
     "BadUrl": ("AmbleError", ValueError),
     "PermitError": ("AmbleError", RuntimeError),
@@ -106,6 +109,19 @@ def test_a_star_import_gives_the_same_names() -> None:
     namespace: dict[str, Any] = {}
     exec("from amble import *", namespace)
     assert set(namespace) - {"__builtins__"} == PUBLIC
+
+
+def test_the_type_checker_looks_at_every_public_name() -> None:
+    """In the functions that are never run: they are what a user's program in strict mode may write."""
+    used = set(re.findall(r"amble\.(\w+)", Path(__file__).read_text(encoding="utf-8").split("\nif TYPE_CHECKING:")[-1]))
+    assert used >= PUBLIC - {"Denied"}  # of which CircuitOpen and TooLate are
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC - {"__version__"}))
+def test_every_public_name_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(amble, name))
+    page = (Path(__file__).parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+    assert re.search(rf"\b{name}\b", page)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -208,6 +224,29 @@ if TYPE_CHECKING:
         with await amble.crawl_async(["a.test"]) as other, amble.resume("a.duckdb", 1):
             titles = [str(row[0]) for row in other.sql("SELECT title FROM t").fetchall()]
         return same.counts["pages"], titles
+
+    def queried(path: Path) -> list[tuple[Any, ...]]:
+        with amble.connect(path, read_only=False) as con, con.cursor() as cursor:
+            cursor.begin().execute("SELECT $1", [1]).commit().close()
+            own: amble.Connection = con.register("seeds", con.sql("SELECT 'a.test' AS url", params=[]))
+            first: tuple[Any, ...] | None = own.execute("CRAWL (FROM seeds) INTO pages").fetchone()
+            names = [str(column[0]) for column in con.description or ()]
+            frame = con.execute("FROM pages").df()
+            return [*con.executemany("SELECT ?", [[1]]).fetchmany(5), first or (), tuple(names), tuple(frame.columns)]
+
+    def asked(job: amble.CrawlJob) -> tuple[str, float | None, str, int, str]:
+        progress, result = job.progress(domains=3), job.result
+        return job.status.value, progress.eta_s, job.why("a.test").as_text(), result.pages, amble.domain_of("a.test")
+
+    def refused(error: amble.SettingsError | amble.StatementError | amble.StoreError | amble.BadUrl) -> str | None:
+        same: amble.AmbleError = error
+        return same.hint
+
+    def judged(outcome: amble.Outcome, error: amble.PermitError | amble.AlreadySettled | amble.BadDomain) -> bool:
+        return outcome is amble.Outcome.LIMITED and error.message != amble.__version__
+
+    async def taken_up() -> amble.CrawlJob:
+        return await amble.resume_async("a.duckdb")
 
     def denied(error: amble.CircuitOpen | amble.TooLate) -> tuple[str, float, str | None]:
         return error.domain, error.wait_s, error.hint

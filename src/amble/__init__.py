@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from amble.errors import PermitError as PermitError
     from amble.errors import SettingsError as SettingsError
     from amble.errors import StatementError as StatementError
+    from amble.errors import StoreError as StoreError
     from amble.errors import TooLate as TooLate
     from amble.face import CrawlJob as CrawlJob
     from amble.face import crawl as crawl
@@ -51,7 +52,7 @@ _HOMES = {
     "amble.core.urls": ("domain_of",),
     "amble.errors": (
         "AlreadySettled", "AmbleError", "BadDomain", "BadUrl", "CircuitOpen", "Denied", "PermitError", "SettingsError",
-        "StatementError", "TooLate",
+        "StatementError", "StoreError", "TooLate",
     ),
     "amble.face": ("CrawlJob", "crawl", "crawl_async", "resume", "resume_async"),
     "amble.limiter": ("Limiter",),

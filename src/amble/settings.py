@@ -42,7 +42,15 @@ class Settings:
         for name, value in by_own_name(named).items():
             part, info = owners[name]
             given[part][name] = read_value(name, value, info.annotation)
-        return cls(**{part: model(**given[part]) for part, model in PARTS.items()})  # type: ignore[arg-type]
+        made = cls(**{part: model(**given[part]) for part, model in PARTS.items()})  # type: ignore[arg-type]
+        made._refuse_contradictions()
+        return made
+
+    def _refuse_contradictions(self) -> None:
+        """Between settings of different parts. A default contradicts nobody."""
+        both = self.pacing.model_fields_set | self.robots.model_fields_set
+        if {"min_crawl_delay", "max_crawl_delay"} <= both and self.pacing.min_crawl_delay > self.robots.max_crawl_delay:
+            raise SettingsError("min_crawl_delay is above max_crawl_delay", hint="change one of the settings named")
 
     def given(self) -> dict[str, Any]:
         """What was set, by flat names, so that `of` makes the same settings again. Secrets stay out."""

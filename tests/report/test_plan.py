@@ -232,10 +232,29 @@ def test_a_plan_reads_well_in_every_form(tmp_path: Path) -> None:
     lines = explained.as_rows()
     assert [len(line) for line in lines] == [len(HEADS)] * 3
     assert lines[-1][:2] == ("total", 6)
-    assert lines[-1][-1] == explained.total_s == max(line[-1] for line in lines)
+    assert lines[-1][-2] == explained.total_s == max(line[-2] for line in lines)
+    assert lines[-1][-1] == lines[0][-1] == "at best: its pace is still to be learned"
     assert json.loads(json.dumps(explained.as_dict()))["sure"] is False
     assert explained.as_text().splitlines()[-1].startswith("* the pace")
     assert "<td>a.test:" in explained._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("site", "follow_links", "leads_on"),
+    [
+        (listed("a.test", 4), "auto", False),
+        (listed("a.test", 4), True, True),
+        (Site(name="a.test", pages=Pages(4)), "auto", True),
+        (Site(name="a.test", pages=Pages(4)), False, False),
+    ],
+)
+def test_a_plan_says_where_links_will_lead_further(
+    tmp_path: Path, site: Site, follow_links: str | bool, leads_on: bool
+) -> None:
+    with Farm([site]) as farm:
+        explained = plan(farm, tmp_path / "x.duckdb", follow_links=follow_links, **UNPACED)
+    assert ("its links will lead to more pages" in explained.as_rows()[0][-1]) is leads_on
+    assert ("its links will lead to more pages" in explained.as_text()) is leads_on
 
 
 def test_a_plan_without_domains_is_all_zeros() -> None:

@@ -27,7 +27,7 @@ def test_a_crawl_answers_with_one_row_through_every_way_of_fetching() -> None:
         assert row[4] > 5_000
         assert row[5] > 0
         heads = ["job_id", "pages", "errors", "skipped", "bytes", "seconds"]
-        assert [column[0] for column in con.description] == heads
+        assert [column[0] for column in con.description or ()] == heads
         relation = con.sql(statement.replace("pages WITH", "again WITH"))
         assert relation.columns == heads
         assert list(map(str, relation.types)) == ["BIGINT"] * 5 + ["DOUBLE"]
@@ -40,7 +40,7 @@ def test_a_crawl_answers_with_one_row_through_every_way_of_fetching() -> None:
 def test_the_table_has_the_columns_of_the_specification_and_a_row_for_each_url() -> None:
     with web(Site(name="a.test", pages=SMALL)) as (farm, con):
         con.execute(f"CRAWL (SELECT ?) INTO pages WITH (follow_links true, {QUICK})", [farm.url("a.test")])
-        assert [column[0] for column in con.execute("FROM pages").description] == list(COLUMNS)
+        assert [column[0] for column in con.execute("FROM pages").description or ()] == list(COLUMNS)
         rows = con.execute("SELECT count(*), count(DISTINCT url), count(surt_key), count(title) FROM pages").fetchall()
         assert rows == [(5, 5, 5, 5)]
 
@@ -267,7 +267,7 @@ def test_explain_fetches_no_page_and_tells_what_a_crawl_would_do() -> None:
     site = Site(name="a.test", pages=Pages(9), robots=Robots(crawl_delay_s=0.05))
     with web(site) as (farm, con):
         rows = con.execute(f"EXPLAIN CRAWL (SELECT '{farm.url('a.test')}') INTO pages {FAST}").fetchall()
-        heads = [column[0] for column in con.description]
+        heads = [column[0] for column in con.description or ()]
         first = dict(zip(heads, rows[0], strict=True))
         assert (first["domain"], first["delay_s"], first["why"]) == (f"a.test:{farm.port}", 0.05, "robots")
         assert rows[-1][0] == "total"

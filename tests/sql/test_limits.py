@@ -82,7 +82,7 @@ def test_what_is_copied_is_limited_too(site: tuple[Farm, Connection], tmp_path: 
 
 def test_limit_0_asks_for_the_columns_alone(site: tuple[Farm, Connection]) -> None:
     assert asked(site, "FROM CRAWL LIMIT 0") == (0, 0)
-    assert [column[0] for column in site[1].description][:3] == ["url", "surt_key", "http_status"]
+    assert [column[0] for column in site[1].description or ()][:3] == ["url", "surt_key", "http_status"]
 
 
 def test_a_limit_that_is_no_number_is_refused_by_duckdb(site: tuple[Farm, Connection]) -> None:

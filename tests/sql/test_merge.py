@@ -70,7 +70,7 @@ def test_each_row_of_the_target_gets_what_the_answer_of_its_page_means() -> None
             f"CRAWLING MERGE INTO known USING (CRAWL ({seeds(farm, *asked)}) {ALONE}) AS s "
             f"ON (known.url = s.url) {CLAUSES}"
         ).fetchall()[0]
-        names = [column[0] for column in con.description]
+        names = [column[0] for column in con.description or ()]
         assert states(farm, con) == {
             "/old": "updated",
             "/new": "inserted",
@@ -192,6 +192,7 @@ def test_a_query_over_crawl_is_a_source_too() -> None:
             "WHERE error_type IS NULL) AS s ON (known.url = s.url) "
             "WHEN MATCHED THEN UPDATE SET title = s.title WHEN NOT MATCHED BY SOURCE THEN DELETE"
         )
+        assert con.fetchall()[0][:6] == (1, 1, 1, 0, 1, 1)  # job, pages, errors, inserted, updated, deleted
         rows = con.execute("SELECT title, state FROM known ORDER BY title").fetchall()
         assert rows == [("OLD", "untouched"), ("before", "untouched")]
 

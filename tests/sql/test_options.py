@@ -40,6 +40,7 @@ from tests.sql.web import FAST, QUICK, SMALL, tables, web
         ("follow_links = false, max_crawl_depth = 3", "max_crawl_depth", ""),
         ("accept_content_types = ['text/*'], reject_content_types = ['text/*']", "both accepted and rejected", ""),
         ("http_proxy_password = 'x'", "http_proxy", ""),
+        ("min_crawl_delay = 10, max_crawl_delay = 5", "min_crawl_delay is above max_crawl_delay", ""),
         ("max_crawl_pages = $nothing", "no value for the parameter $nothing", ""),
     ],
 )
@@ -200,7 +201,7 @@ def test_duckdb_lists_our_settings_beside_its_own() -> None:
         assert {name for (name,) in every} == {name for (name,) in theirs} | options.names() - set(SYNONYMS)
         query = "SELECT s.value, input_type, scope FROM duckdb_settings() s WHERE name = 'max_rate'"
         assert con.execute(query).fetchall() == [("2.5", "DOUBLE", "LOCAL")]
-        assert [column[0] for column in con.execute("FROM duckdb_settings()").description] == [
+        assert [column[0] for column in con.execute("FROM duckdb_settings()").description or ()] == [
             column[0] for column in plain.execute("FROM duckdb_settings()").description
         ]
 

@@ -43,7 +43,7 @@ def crawl(one: Site, path: str = "/", options: str = FAST) -> tuple[list[dict[st
     with web(one) as (farm, con):
         con.execute(f"CRAWL (SELECT ?) INTO pages {options}", [farm.url(one.name, path)])
         rows = con.execute("FROM pages ORDER BY crawl_time, url").fetchall()
-        heads = [column[0] for column in con.description]
+        heads = [column[0] for column in con.description or ()]
         return [dict(zip(heads, row, strict=True)) for row in rows], farm
 
 

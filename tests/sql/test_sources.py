@@ -245,12 +245,12 @@ def test_before_the_first_crawl_the_tables_of_amble_are_there_and_empty() -> Non
         heads: dict[str, list[str]] = {}
         for table in ("jobs", "requests", "domains", "frontier", "changes", "history"):
             assert con.execute(f"FROM amble.{table} AS t WHERE true").fetchall() == []
-            heads[table] = [column[0] for column in con.description]
+            heads[table] = [column[0] for column in con.description or ()]
         assert con.execute("SELECT count(*) FROM duckdb_schemas() WHERE schema_name = 'amble'").fetchall() == [(0,)]
         con.execute(f"CRAWL (SELECT '{farm.url('a.test')}') INTO pages {FAST}")
         for table, names in heads.items():
             con.execute(f"FROM amble.{table}")
-            assert [column[0] for column in con.description] == names
+            assert [column[0] for column in con.description or ()] == names
 
 
 # --- the others ----------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def test_live_tables_show_what_a_running_job_is_about_to_do() -> None:
         try:
             while not (rows := look.execute("SELECT * FROM amble.frontier f WHERE f.queued > 10").fetchall()):
                 pass
-            names = [column[0] for column in look.description]
+            names = [column[0] for column in look.description or ()]
             row = dict(zip(names, rows[0], strict=True))
             assert row["delay_s"] == pytest.approx(0.2)
             assert row["delay_source"] == "crawl_delay"

@@ -43,6 +43,10 @@ class Hold:
             self.connection.close()
 
 
+def _held(job: CrawlJob) -> None:
+    """Nobody asks it any more."""
+
+
 class CrawlJob:
     """One job and the database it fills. Every method may be called from any thread; `await job` waits for its end.
 
@@ -97,7 +101,10 @@ class CrawlJob:
 
     def sql(self, query: str, **named: Any) -> DuckDBPyRelation:
         """A query on the database of this job, or a script; what is stored so far is seen. See `duckdb` for `named`."""
-        return self._cursor().sql(query, **named)
+        relation = self._cursor().sql(query, **named)
+        if relation is not None:  # it is read later, when nobody may hold the job: `amble.crawl(...).sql(...).df()`
+            weakref.finalize(relation, _held, self).atexit = False
+        return relation
 
     @property
     def pages(self) -> DuckDBPyRelation:

@@ -28,6 +28,7 @@ from amble.store.seam import UNFINISHED
 from amble.store.writer import WriterLimits
 
 Path = str | os.PathLike[str]
+_AGAIN = "crawl its seeds again to look for changes"
 
 
 def crawl(
@@ -68,7 +69,7 @@ async def resume_async(into: Path, job_id: int | None = None) -> CrawlJob:
 
 def _begin_crawl(seeds: str | Iterable[str], into: Path | None, table: str, named: dict[str, Any]) -> CrawlJob:
     """Everything that can be refused is refused before a file is made."""
-    texts = [seeds] if isinstance(seeds, str) else list(seeds)
+    texts = [seeds] if isinstance(seeds, str | bytes) else list(seeds)  # bytes are refused as a whole
     urls = [seed_url(text).url for text in texts]
     if not urls:
         raise BadUrl("there is nothing to crawl", hint="give a URL, or a list of them")
@@ -83,10 +84,13 @@ def _begin_resume(into: Path, job_id: int | None) -> CrawlJob:
         raise StoreError(f"there is no file {os.fspath(into)}", hint="amble.crawl(seeds, into=file) makes one")
 
     def take_up(store: DuckDBStore) -> RunningJob:
-        unfinished = [job.id for job in store.jobs() if job.status in UNFINISHED]
+        status = {job.id: job.status for job in store.jobs()}
+        unfinished = [job for job in status if status[job] in UNFINISHED]
         chosen = max(unfinished, default=None) if job_id is None else job_id
         if chosen is None:
-            raise StoreError("every job in this file is finished", hint="crawl its seeds again to look for changes")
+            raise StoreError("every job in this file is finished", hint=_AGAIN)
+        if chosen in status and chosen not in unfinished:
+            raise StoreError(f"job {chosen} is over: {status[chosen]}", hint=_AGAIN)
         return runner.take_up(store, chosen)
 
     return _begin(into, take_up, None)

@@ -72,6 +72,9 @@ class Audit:
             entry.update({name: f"{time.isoformat()}Z" for name, time in entry.items() if isinstance(time, datetime)})
         return found
 
+    def __str__(self) -> str:
+        return self.as_text()
+
     def as_text(self) -> str:
         lines = [f"{self.requests} requests to {self.domains} domains"]
         if self.smallest_margin_s is not None:

@@ -16,6 +16,7 @@ from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.intake import Judge
 from amble.core.frontier.recall import listed
+from amble.core.frontier.visit import Visit
 from amble.core.robots.verdict import Ask, Refused, Wait
 from amble.core.seeds import seed_url
 from amble.core.sitemap.stale import is_stale
@@ -32,7 +33,11 @@ from amble.store.seam import SitemapUrlRow
 PATIENCE_S = 60.0  # what is not found out by then is left out, and said
 _SLICE = 2_000  # URLs judged at once, so that whoever shares the event loop is not kept waiting
 
-HEADS = ("domain", "known", "stored", "stale", "refused", "to_fetch", "delay_s", "why", "concurrency", "expected_s")
+HEADS = (
+    "domain", "known", "stored", "stale", "refused", "to_fetch", "delay_s", "why", "concurrency", "expected_s", "note",
+)  # fmt: skip
+_LEARNS = "at best: its pace is still to be learned"
+_LEADS_ON = "its links will lead to more pages than these"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,11 @@ class DomainPlan:
     sure: bool  # False: the pace is still to be learned, and this is the best case
     note: str = ""
 
+    @property
+    def remark(self) -> str:
+        """What to make of the numbers, in words."""
+        return "; ".join(filter(None, ("" if self.sure else _LEARNS, self.note)))
+
 
 @dataclass(frozen=True, slots=True)
 class Explained:
@@ -68,11 +78,11 @@ class Explained:
 
     def as_rows(self) -> list[tuple[Any, ...]]:
         """Rows in the order of `HEADS`, and the total as the last one."""
-        lines = [tuple(getattr(domain, head) for head in HEADS) for domain in self.domains]
+        lines = [(*(getattr(domain, head) for head in HEADS[:-1]), domain.remark) for domain in self.domains]
         sums = [sum(getattr(domain, head) for domain in self.domains) for head in HEADS[1:6]]
         slowest = self.domains[0] if self.domains else None
         last = (slowest.delay_s, slowest.why, slowest.concurrency) if slowest else (None, None, None)
-        return [*lines, ("total", *sums, *last, self.total_s)]
+        return [*lines, ("total", *sums, *last, self.total_s, slowest.remark if slowest else "")]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -82,6 +92,9 @@ class Explained:
             "requests": self.requests,
             "took_s": self.took_s,
         }
+
+    def __str__(self) -> str:
+        return self.as_text()
 
     def as_text(self) -> str:
         lines = [*(self._line(domain) for domain in self.domains)]
@@ -183,7 +196,7 @@ async def _domain(explored: Exploration, domain: str, stored: _Stored, latency_s
     return DomainPlan(
         domain, len(urls), held, stale, refused, to_fetch, expected.delay_s, expected.why, expected.concurrency,
         expected.seconds, (expected.sure or not requests) and not unknown,
-        _note(explored, unknown, pace.crawl_delay_s or 0.0),
+        _note(explored, urls[0], unknown, pace.crawl_delay_s or 0.0),
     )  # fmt: skip
 
 
@@ -203,11 +216,11 @@ async def _judge(explored: Exploration, urls: Sequence[str]) -> tuple[int, int]:
     return refused, unknown
 
 
-def _note(explored: Exploration, unknown: int, crawl_delay_s: float) -> str:
+def _note(explored: Exploration, url: str, unknown: int, crawl_delay_s: float) -> str:
     if unknown:
         return f"its robots.txt could not be read; {unknown} URLs wait for it"
     if explored.late:
         return "there was not the time to read everything"
     if crawl_delay_s > explored.settings.robots.max_crawl_delay:
         return f"its robots.txt asks for {crawl_delay_s:g} s between requests, above max_crawl_delay; it will be kept"
-    return ""
+    return _LEADS_ON if explored.plan.follows_links(Visit(url)) else ""

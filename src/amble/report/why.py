@@ -78,6 +78,9 @@ class Why:
             "hint": self.hint,
         }
 
+    def __str__(self) -> str:
+        return self.as_text()
+
     def as_text(self) -> str:
         table = text_table(("cause", "time", "share"), self._lines())
         decisions = [f"  {decision.at:%H:%M:%S} {plain(decision.text)}" for decision in self.decisions]

@@ -22,6 +22,7 @@ from amble.jobs.runner import RunningJob
 from amble.sql import asked, listed, options, sources
 from amble.sql.caller import Caller
 from amble.sql.crawling import Place, run_control, run_crawl, setting_here
+from amble.sql.handed_on import HandedOn
 from amble.sql.merge import run_merge
 from amble.sql.parse import parse
 from amble.sql.result import DONE, Table
@@ -36,7 +37,15 @@ _SET = re.compile(r"(?:\A|[\s;/])(?:re)?set\s")
 
 
 def connect(path: Any = ":memory:", **duckdb_options: Any) -> Connection:
-    """Open a database as `duckdb.connect` does, and with its options (`read_only`, `config`)."""
+    """Open a DuckDB file, or `":memory:"`, on a connection that understands CRAWL.
+
+    Takes the options of `duckdb.connect` (`read_only`, `config`) and raises its errors. Close it, or use it in a `with`
+    block, so that the file is free for others.
+
+        with amble.connect("site.duckdb") as con:
+            con.execute("CRAWL (SELECT 'https://example.com/') INTO pages WITH (follow_links = true)")
+            con.sql("SELECT url, title FROM pages").show()
+    """
     return open_connection(duckdb_options.pop("database", path), duckdb_options)
 
 
@@ -52,8 +61,12 @@ def open_connection(path: Any, duckdb_options: dict[str, Any], ways: dict[str, A
     return Connection(duck, Session.over(duck, name, ways or {}, partial(duckdb.connect, name, **duckdb_options)))
 
 
-class Connection:
-    """A DuckDB connection, and CRAWL."""
+class Connection(HandedOn):
+    """A DuckDB connection that also understands CRAWL, as `amble.connect` gives it.
+
+    Everything that DuckDB's does (`fetchall`, `df`, `begin`, `register`, ...) is handed on to it. A connection does one
+    thing at a time: give each thread its own `cursor()`.
+    """
 
     __slots__ = ("__weakref__", "_busy", "_duck", "_interrupted", "_running", "_session", "_tables")
 

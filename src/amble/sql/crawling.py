@@ -42,7 +42,7 @@ COLUMNS = (
     ("bytes", "BIGINT"),
     ("seconds", "DOUBLE"),
 )
-_KINDS = {"domain": "VARCHAR", "why": "VARCHAR", "delay_s": "DOUBLE", "expected_s": "DOUBLE"}
+_KINDS = {"domain": "VARCHAR", "why": "VARCHAR", "note": "VARCHAR", "delay_s": "DOUBLE", "expected_s": "DOUBLE"}
 _PLAN = tuple((head, _KINDS.get(head, "BIGINT")) for head in HEADS)
 _STATE = (("job_id", "BIGINT"), ("status", "VARCHAR"))
 

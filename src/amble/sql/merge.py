@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.errors import StatementError
+from amble.jobs import JobResult
 from amble.sql import options
 from amble.sql.crawling import Place
 from amble.sql.result import Table
 from amble.sql.sources import rewrite, without_pages
-from amble.sql.staging import Staged, limit_of, staged
+from amble.sql.staging import limit_of, staged
 from amble.sql.statements import Crawl, Merge
 from amble.sql.targets import check_mergeable, path_sql
 from amble.sql.tokens import Kind, tokens_of
@@ -47,12 +48,21 @@ def run_merge(place: Place, merge: Merge, values: Mapping[str, Any]) -> Table:
     key = _target_key(place.connection, merge) if by_source else None
     limit = options.whole(merge.limit, values, "LIMIT")
     _refuse_mistakes(place, merge, by_source, key)
-    with _source(place, merge, values, limit) as (source, asked, got):
-        sql = _merge_sql(merge, by_source, key, source, asked)
-        answer = _transact(place.connection, sql, got, returns=_returns(merge.clauses_sql))
-    if got is not None and got.interrupted is not None:
-        raise got.interrupted  # what had been fetched is merged
+    with _source(place, merge, values, limit) as source:
+        sql = _merge_sql(merge, by_source, key, source.sql, source.asked)
+        answer = _transact(place.connection, sql, source.results, returns=_returns(merge.clauses_sql))
+    if source.interrupted is not None:
+        raise source.interrupted  # what had been fetched is merged
     return answer
+
+
+class _Source(NamedTuple):
+    """What is merged: the source as SQL, a table of everything that was asked for, and the jobs that did so."""
+
+    sql: str
+    asked: str
+    results: Sequence[JobResult]
+    interrupted: BaseException | None = None
 
 
 def _merge_sql(
@@ -79,13 +89,12 @@ def _refuse_mistakes(place: Place, merge: Merge, by_source: list[tuple[int, int 
 
 
 @contextmanager
-def _source(
-    place: Place, merge: Merge, values: Mapping[str, Any], limit: int | None
-) -> Iterator[tuple[str, str, Staged | None]]:
-    """The source as SQL, a table of everything that was asked for, and the crawl."""
+def _source(place: Place, merge: Merge, values: Mapping[str, Any], limit: int | None) -> Iterator[_Source]:
+    """Crawled now; its tables are there while the block lasts."""
     if isinstance(merge.source, Crawl):
         with staged(place, merge.source, values, limit_of(merge.source, limit, values), "CRAWLING MERGE") as got:
-            yield f"SELECT * FROM {got.table} WHERE error_type IS NULL", got.table, got
+            fetched = f"SELECT * FROM {got.table} WHERE error_type IS NULL"
+            yield _Source(fetched, got.table, [got.result] if got.result else [], got.interrupted)
         return
     query = rewrite(place, merge.source, limit=limit)
     if not query.crawled:
@@ -93,10 +102,10 @@ def _source(
             "the source of CRAWLING MERGE crawls nothing", hint="USING (CRAWL (SELECT ...)) or USING (FROM crawl(...))"
         )
     asked = " UNION ALL ".join(f"SELECT url, http_status, error_type FROM {name}" for name in query.crawled)
-    yield query.sql.rstrip().rstrip(";"), f"({asked})", None
+    yield _Source(query.sql.rstrip().rstrip(";"), f"({asked})", query.results)
 
 
-def _transact(connection: DuckDBPyConnection, sql: str, got: Staged | None, *, returns: bool) -> Table:
+def _transact(connection: DuckDBPyConnection, sql: str, jobs: Sequence[JobResult], *, returns: bool) -> Table:
     connection.execute("BEGIN TRANSACTION")
     try:
         rows = connection.execute(sql).fetchall()
@@ -108,12 +117,12 @@ def _transact(connection: DuckDBPyConnection, sql: str, got: Staged | None, *, r
     if returns:
         return Table(heads, rows)
     did = Counter(action for (action,) in rows)
-    result = got.result if got is not None else None
     return Table(
         COLUMNS,
         [(
-            result.job_id if result else None, result.pages if result else None, result.failed if result else None,
-            did["INSERT"], did["UPDATE"], did["DELETE"], round(result.seconds, 3) if result else None,
+            max((job.job_id for job in jobs), default=None),  # the last one, if there were several
+            sum(job.pages for job in jobs), sum(job.failed for job in jobs),
+            did["INSERT"], did["UPDATE"], did["DELETE"], round(sum(job.seconds for job in jobs), 3),
         )],
     )  # fmt: skip
 

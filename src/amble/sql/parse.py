@@ -24,6 +24,16 @@ from amble.sql.tokens import Kind, Token, fault, tokens_of
 _CLAUSES = ("EXTRACT", "WHERE", "WITH", "LIMIT")
 _SCOPES = ("GLOBAL", "SESSION", "LOCAL")
 _SHAPE = "CRAWL (SELECT 'https://example.com/') INTO pages"
+_FROM = "crawl() may stand in a FROM: FROM crawl('https://example.com/')"
+# Statements that people may expect to hold a CRAWL, and what they can write.
+_LEADS = {
+    "WITH": "put the WITH into the parentheses: CRAWL (WITH ... SELECT ...) INTO pages",
+    "PREPARE": "give parameters to execute(sql, parameters)",
+    "CREATE": _FROM,
+    "INSERT": _FROM,
+    "COPY": _FROM,
+    "SELECT": _FROM,
+}
 
 
 def parse(script: str, settings: Collection[str] = ()) -> list[Statement]:
@@ -72,12 +82,26 @@ def _statement(read: Reader, settings: Collection[str]) -> Statement | None:
         return _crawl(read)
     if first == "EXPLAIN" and second == "ANALYZE" and read.word(2) == "CRAWL":
         raise read.fault("a crawl can be explained, not analyzed", read.at(1), hint="EXPLAIN CRAWL ...")
+    if first == "EXPLAIN" and second == "CRAWLING":
+        raise read.fault("a merge is not explained", read.at(1), hint="EXPLAIN CRAWL tells what its crawl would do")
+    if first in _LEADS and (place := _crawl_inside(read)) is not None:
+        raise read.fault("CRAWL is a statement of its own", place, hint=_LEADS[first])
     if first == "CRAWLING":
         return _merge(read)
     if first in Verb.__members__ and second == "CRAWL":
         return _control(read)
     if first in ("SET", "RESET"):
         return _setting(read, settings)
+    return None
+
+
+def _crawl_inside(read: Reader) -> Token | None:
+    """`CRAWL (SELECT` where SQL expects a query: behind AS or a parenthesis. `INSERT INTO crawl (SELECT ...` is SQL."""
+    for n in range(1, read.size - 2):
+        is_crawl = read.word(n) == "CRAWL" and read.sees_symbol("(", n + 1) and read.word(n + 2) in ("SELECT", "WITH")
+        before = read.at(n - 1)
+        if is_crawl and (before.word == "AS" or before.is_symbol("(") or before.is_symbol(")")):
+            return read.at(n)
     return None
 
 

@@ -24,6 +24,7 @@ from duckdb import DuckDBPyConnection
 
 from amble.core.page.grid import read_grid
 from amble.errors import StatementError
+from amble.jobs import JobResult
 from amble.sql.calls import LIVE, NAMES, Call, LiveTable, find, is_table_name, pieces_of, refuse_arguments
 from amble.sql.crawling import Place
 from amble.sql.listed import duckdb_settings_sql, settings_now
@@ -52,6 +53,7 @@ class Rewritten:
     sql: str
     parameters: Any = None
     crawled: list[str] = field(default_factory=list)
+    results: list[JobResult] = field(default_factory=list)
 
 
 def mentions(sql: str) -> bool:
@@ -130,6 +132,7 @@ def _call(place: Place, call: Call, values: Values, limit: int | None, rewritten
         if got.interrupted is not None:
             raise got.interrupted
     rewritten.crawled.append(name)
+    rewritten.results += [got.result] if got.result is not None else []
     return name
 
 
