@@ -1,8 +1,8 @@
 """Two ways to wait for one thing: to be called when it is done, or to await it; and from each the other.
 
 Whatever is begun with a callback ends exactly once: with what came of it, or with the error that ended it, which after
-`cancel` is a `CancelledError`. A callback costs a tenth of a task, so that is how requests are made; a task where
-somebody has to wait in between.
+`cancel` is a `CancelledError`. Requests are made so, whoever makes them; a task only where somebody has to wait in
+between.
 """
 
 from __future__ import annotations
