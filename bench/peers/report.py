@@ -61,7 +61,8 @@ def _throughput(rows: Sequence[Result]) -> Iterator[str]:
     ours = next((row.pages_per_cpu_s for row in rows if row.crawler == US), None)
     yield "| | pages got | pages per CPU-second | amble's is | CPU | wall | RSS |\n|---|---|---|---|---|---|---|"
     for row in sorted(rows, key=lambda row: -row.pages_per_cpu_s):
-        ratio = f"{ours / row.pages_per_cpu_s:.1f} x" if ours and row.got and row.crawler != US else ""
+        times = ours / row.pages_per_cpu_s if ours and row.got and row.crawler != US else None
+        ratio = "" if times is None else f"{times:.1f} x" if times >= 1 else f"{times:.2f} x"
         yield (
             f"| {_named(row)} | {_got(row)} | {row.pages_per_cpu_s:,.0f} | {ratio} | {row.cpu_s:.1f} s | "
             f"{row.wall_s:.1f} s | {row.rss_mb:.0f} MB |"

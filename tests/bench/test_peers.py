@@ -27,6 +27,7 @@ def result(
 RESULTS = [
     result("amble", "one", cpu_s=0.1),
     result("scrapy", "one", got=50, cpu_s=0.5, ended=False),
+    result("wget2", "one", cpu_s=0.025),
     result("amble", "hidden", refusals=2),
     result("crawlee", "hidden", got=50, refusals=30),
     result("crawlee", "isolation", under_crawl_delay=4, ended=False),
@@ -41,6 +42,7 @@ RESULTS = [
     [
         "| **amble** | 100 (100%) | 1,000 |  | 0.1 s | 9.0 s | 50 MB |",
         "| scrapy | 50 (50%, cut off) | 100 | 10.0 x | 0.5 s | 9.0 s | 50 MB |",
+        "| wget2 | 100 (100%) | 4,000 | 0.25 x | 0.0 s | 9.0 s | 50 MB |",
         "| crawlee | 50 (50%) | 0.50 | 30 (600) | 0 | 0 | 0 | 9 s |",
         "| **amble** | 100 (100%) | 0.50 | 0 (0) | 0 | 0 | 0 | 9 s | 2.2 s, 2.0 s |",
         "| crawlee | 100 (100%, cut off) | 0.50 | 0 (0) | 0 | 4 | 0 | 9 s | cut off, 3.0 s |",
@@ -64,6 +66,7 @@ def test_the_headline_has_a_line_for_each_that_ran() -> None:
         "| scrapy | 100 | - | - | 50 MB | - | - |",
         "| crawlee | - | - | - | - | 50%, 600 | 4 |",
     ]
+    assert lines[5] == "| wget2 | 4,000 | - | - | 50 MB | - | - |"
     assert lines[-1] == "today."
 
 
