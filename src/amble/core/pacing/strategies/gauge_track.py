@@ -16,7 +16,9 @@ SHORT_PERIOD = 100  # once confident,
 LOADED_PERIOD = 200  # when loaded from an earlier run
 SHORT_BLOCK_S, LONG_BLOCK_S = 5.0, 20.0
 AGREE = 1.5  # spans whose rates differ by less than this factor are averaged
-FEW = 6  # fewer accepted requests than this measure nothing by themselves
+FEW = 6  # fewer accepted requests than this measure nothing by themselves:
+FEW_LEAST, FEW_MOST = 0.5, 0.75  # at such a block, the limit lies between these shares of the rate
+AGREED = 0.1  # a guess and a measurement that differ by less than this are both right
 SPANS_KEPT = 4
 LEAN_FIRST, LEAN_LEAST, LEAN_MOST = 0.9, 0.5, 0.96
 LONELY, LONELY_SHARE = 30, 0.96
@@ -119,6 +121,9 @@ class Track:
             limit = math.sqrt(max(measured, 1e-3) * 0.8 * limit_under(rate))
         elif evidence.blocked_s > SHORT_BLOCK_S:
             limit = max(measured, 0.05 * rate)
+            if evidence.directed and evidence.blocked_s < LONG_BLOCK_S:
+                # The rest of a window, or a punishment? What flowed is right for the one, the climb for the other.
+                limit = max(limit, math.sqrt(limit * limit_under(rate)))
         elif evidence.failed_probes and not evidence.directed:
             limit = min(0.7 * rate, max(measured, 0.3 * rate))
         elif evidence.accepted < FEW:
@@ -138,7 +143,8 @@ class Track:
 
     def close(self, evidence: Evidence, now: float) -> None:
         """A later block: the limiter was exhausted at both ends of the span, so accepted / time is the limit."""
-        was, span_s, self._width = self.limit, evidence.span_s, WIDTH
+        was, span_s = self.limit, evidence.span_s
+        guessed, self._width = self._width > WIDTH, WIDTH
         if span_s < 10 * self._gap_s:
             # Short span: the time before our first request was partly unused.
             span_s = max(span_s - self._gap_s / 2, span_s / 2)
@@ -154,11 +160,11 @@ class Track:
             return
         if evidence.accepted < FEW:
             few = (evidence.accepted + 0.5) / span_s
-            self.limit = min(max(few, 0.35 * evidence.rate), 0.85 * evidence.rate)
+            self.limit = min(max(few, FEW_LEAST * evidence.rate), FEW_MOST * evidence.rate)
             self._spans = ()
             self.confirmed = 0
         else:
-            self._measure(evidence, narrow)
+            self._measure(evidence, narrow, guessed)
         self._choose_period(was)
         self._remember(evidence, measured)
 
@@ -222,9 +228,10 @@ class Track:
         track._blocks_s = tuple(numbers[name] for name in ("block_0_s", "block_1_s") if numbers.get(name, -1.0) >= 0)
         return track
 
-    def _measure(self, evidence: Evidence, narrow: bool) -> None:
+    def _measure(self, evidence: Evidence, narrow: bool, guessed: bool) -> None:
         was, rate = self.limit, evidence.rate
         plain = evidence.accepted / evidence.span_s
+        agreed = guessed and abs(plain / was - 1) < AGREED  # two ways to find it out: nothing to lean for
         rising = not narrow and plain > 1.08 * was
         if rising:
             self._spans = ()
@@ -232,7 +239,8 @@ class Track:
         accepted, estimate, agreeing = self._average()
         confident = accepted >= 10 and (narrow or agreeing >= 2) and not rising
         leaning = self._lean * rate
-        if leaning > estimate and evidence.blocked_s <= 0.06 * evidence.span_s and (self._lean_hold <= 0 or rising):
+        over_soon = evidence.blocked_s <= 0.06 * evidence.span_s
+        if leaning > estimate and over_soon and not agreed and (self._lean_hold <= 0 or rising):
             self._leaned_on = estimate
             estimate = min(leaning, (2.0 if rising else 1.25) * estimate)
         if rate <= 1.05 * was and evidence.lonely:
