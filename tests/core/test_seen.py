@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amble.store import seen
-from amble.store.seen import SeenAt, SeenSet
+from amble.core import seen
+from amble.core.seen import SeenAt, SeenSet
 
 
 def urls(count: int, at: int = 0) -> list[str]:

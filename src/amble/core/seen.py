@@ -1,4 +1,4 @@
-"""Which URLs have been met: exact on a 64-bit hash, 11 to 17 bytes each.
+"""Which URLs have been met: exact on a 64-bit hash, 11 to 17 bytes each. Pure.
 
 Open addressing with linear probing in numpy arrays. The table is cut into shards that grow one at a time: growing
 costs a few milliseconds, never a frozen event loop, and never a second copy of everything. The hash is Python's own,

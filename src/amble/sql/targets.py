@@ -9,12 +9,12 @@ from typing import NamedTuple
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from amble.core.seen import SeenSet
 from amble.errors import StoreError
 from amble.sql.statements import TablePath
 from amble.store import knowledge, tables
 from amble.store.database import Database, quote
 from amble.store.names import TableName
-from amble.store.seen import SeenSet
 
 
 def refuse_hidden(path: str | os.PathLike[str]) -> None:

@@ -1,5 +1,6 @@
 """Where pages and the state of crawls are kept."""
 
+from amble.core.seen import SeenSet
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.names import TableName
 from amble.store.query import QueryResult
@@ -25,7 +26,6 @@ from amble.store.seam import (
     TaskRow,
     TaskState,
 )
-from amble.store.seen import SeenSet
 from amble.store.writer import WriterLimits
 
 __all__ = [

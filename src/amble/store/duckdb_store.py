@@ -15,6 +15,7 @@ from duckdb import DuckDBPyConnection
 
 from amble.clock import Clock, SystemClock
 from amble.core.robots.verdict import RobotsRow
+from amble.core.seen import SeenSet
 from amble.errors import StoreError
 from amble.store import knowledge
 from amble.store.clauses import Clauses, Column, add_columns, load_clauses, show_target
@@ -41,7 +42,6 @@ from amble.store.seam import (
     TaskRow,
     TaskState,
 )
-from amble.store.seen import SeenSet
 from amble.store.tables import TargetTable
 from amble.store.tasks import Tasks
 from amble.store.writer import Writer, WriterLimits

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 from duckdb import DuckDBPyConnection
 
 from amble.core.robots.verdict import RobotsRow
+from amble.core.seen import SeenSet
 from amble.store import storable
 from amble.store.seam import DomainRow, JobRow, JobStatus, KnownPage, LinkRow, SitemapUrlRow
-from amble.store.seen import SeenSet
 from amble.store.tables import TargetTable
 
 _READ_AT_ONCE = 10_000

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from amble.core.robots.verdict import RobotsRow
+from amble.core.seen import SeenSet
 from amble.core.sitemap.document import SitemapEntry
-from amble.store.seen import SeenSet
 
 
 class TaskState(StrEnum):

@@ -9,12 +9,12 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
+from amble.core.seen import SeenAt
 from amble.errors import StoreError
 from amble.store import storable
 from amble.store.database import quote
 from amble.store.names import TableName
 from amble.store.seam import PageRow
-from amble.store.seen import SeenAt
 
 _TEXT = ("VARCHAR",)
 _BODY = ("VARCHAR", "BLOB")

@@ -8,12 +8,12 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
+from amble.core.seen import SeenSet
 from amble.store import storable
 from amble.store.database import Database
 from amble.store.ledger import Ledger, Run, Taken, rank_of
 from amble.store.rows import Encoded
 from amble.store.seam import Counts, TaskRow, TaskState
-from amble.store.seen import SeenSet
 from amble.store.tables import TargetTable
 
 _READ_AT_ONCE = 2_000
