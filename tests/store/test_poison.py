@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from amble.core.outcome import Failure
 from amble.store import Batch, DomainRow, DuckDBStore, PageRow, RequestRow, SitemapUrlRow, TaskDone, TaskState
+from amble.store.duckdb_store import memory_for
 from amble.store.poison import isolate
+from amble.store.writer import WriterLimits
 from tests.store.support import BEGAN, ask, new_job, page, task
 from tests.store.test_tables import definition
 
@@ -145,3 +148,23 @@ def test_the_url_of_a_page_may_be_anything(store: DuckDBStore) -> None:
     job_id = new_job(store)
     store.submit(Batch(pages=[PageRow("\ud800\0", job_id=job_id), PageRow("", job_id=job_id)]), urgent=True).result()
     assert ask(store, "SELECT count(*) FROM pages") == [(2,)]
+
+
+def test_a_body_that_no_memory_suffices_for_costs_only_itself(tmp_path: Path) -> None:
+    """Memory may be short for a moment, so it is tried for some time first; but not for ever."""
+    limits = WriterLimits(retry_s=0.001, retry_s_max=0.001)
+    with DuckDBStore.open(tmp_path / "pages.duckdb", memory_limit="48MB", limits=limits) as store:
+        job_id = new_job(store)
+        pages = [page(job_id, 1), page(job_id, 2, body="x" * 40_000_000), page(job_id, 3)]
+        store.submit(Batch(pages=pages), urgent=True).result(60)
+        rows = ask(store, "SELECT url, body IS NULL, error FROM pages ORDER BY url")
+    assert [(url, empty) for url, empty, _ in rows] == [(each.url, each is pages[1]) for each in pages]
+    assert "Out of Memory" in rows[1][2]
+
+
+@pytest.mark.parametrize("body_bytes_max", [10_485_760, 30_000_000, 60_000_000])
+def test_bodies_as_long_as_the_settings_allow_find_room(tmp_path: Path, body_bytes_max: int) -> None:
+    with DuckDBStore.open(tmp_path / "pages.duckdb", memory_limit=memory_for(body_bytes_max)) as store:
+        job_id = new_job(store)
+        store.submit(Batch(pages=[page(job_id, 1, body="x" * body_bytes_max)]), urgent=True).result(60)
+        assert ask(store, "SELECT length(body) FROM pages") == [(body_bytes_max,)]

@@ -24,7 +24,7 @@ from amble.jobs.runner import RunningJob
 from amble.settings import Settings
 from amble.settings_sources import resolve
 from amble.sql.targets import refuse_hidden
-from amble.store.duckdb_store import DuckDBStore
+from amble.store.duckdb_store import DuckDBStore, memory_for
 from amble.store.seam import UNFINISHED
 from amble.store.writer import WriterLimits
 
@@ -34,7 +34,8 @@ def crawl(arguments: argparse.Namespace) -> Exit:
     seeds = seeds_of(arguments)
     into = arguments.into or default_file(seeds)
     refuse_hidden(into)
-    with DuckDBStore.open(into, sealed=True, limits=limits_of(settings)) as store:
+    memory = memory_for(settings.fetching.max_response_bytes)
+    with DuckDBStore.open(into, sealed=True, limits=limits_of(settings), memory_limit=memory) as store:
         return run_job(
             store,
             lambda watch: runner.start(store, seeds, settings, arguments.table, listeners=[watch.event]),

@@ -29,6 +29,7 @@ from amble.store.tables import COLUMNS, TargetTable
 _REASON_CHARS_MAX = 300
 _ROW_CHARS_MAX = 2_000
 _DOMAIN_ROWS_SPARE = 1_000
+_STARVED_MAX = 8  # times that memory was short for the same transaction before what is largest in it is set apart
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
 
 # What a row can be refused for. Everything else a database says is about the machine, and passes.
@@ -71,6 +72,7 @@ class Committer:
         self._utc = utc
         self._step = step
         self._appenders: dict[str, Appender] = {}
+        self._starved = 0
 
     def commit(self, encoded: Encoded) -> None:
         """Write a transaction. Raises `Unavailable`, after which `recover` says whether it got through."""
@@ -83,8 +85,15 @@ class Committer:
                 if repair is None:
                     raise self._unavailable(fault) from fault
                 repair(encoded)
+            except duckdb.OutOfMemoryException as fault:  # others may need it just now; or a body is simply too long
+                self._starved += 1
+                if self._starved < _STARVED_MAX or repair is None:
+                    raise self._unavailable(fault) from fault
+                self._roll_back()
+                self._set_apart(encoded)
             except Exception as fault:
                 raise self._unavailable(fault) from fault
+        self._starved = 0
         self._note(encoded)
 
     def recover(self, encoded: Encoded) -> bool:
@@ -264,7 +273,7 @@ class Committer:
         self._connection.begin()
         try:
             write()
-        except _ROW_FAULTS as fault:
+        except (*_ROW_FAULTS, duckdb.OutOfMemoryException) as fault:
             return _first_line(fault)
         except Exception as fault:
             raise self._unavailable(fault) from fault

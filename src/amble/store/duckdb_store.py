@@ -48,7 +48,13 @@ from amble.store.writer import Writer, WriterLimits
 
 # DuckDB keeps what it has written in memory until this is full; pages already stored are of no use to a crawl there.
 MEMORY_LIMIT = "96MB"
+_BODY_FITS_BYTES = 30_000_000  # a longer one needs about two and a half times its length
 _REOPEN_AT_ONCE = 10_000
+
+
+def memory_for(body_bytes_max: int) -> str:
+    """What DuckDB is given where bodies may be so long; one that finds no room is not stored."""
+    return MEMORY_LIMIT if body_bytes_max <= _BODY_FITS_BYTES else f"{3 * body_bytes_max // 1_000_000 + 20}MB"
 
 
 class DuckDBStore:
