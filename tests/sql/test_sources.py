@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from amble.errors import StatementError
@@ -218,6 +219,17 @@ def test_somebody_elses_function_of_that_name_comes_first() -> None:
     with web() as (_, con):
         con.execute("CREATE MACRO links(n) AS TABLE SELECT n AS x")
         assert con.execute("FROM links(7)").fetchall() == [(7,)]
+
+
+def test_seeds_come_from_python_variables_and_temporary_tables() -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        wanted = {"url": np.array([farm.url("a.test")])}
+        con.execute("CREATE TEMP TABLE mine AS SELECT url FROM wanted")
+        for seeds in ("wanted", "mine"):
+            query = f"SELECT count(*) FROM crawl((SELECT list(url) FROM {seeds}), {QUICK}) JOIN {seeds} USING (url)"
+            assert con.execute(query).fetchall() == [(1,)]
+            assert con.sql(query).fetchall() == [(1,)]
+        assert wanted
 
 
 def test_what_a_query_read_is_gone_with_the_next_statement_and_lasts_as_long_as_a_relation() -> None:

@@ -36,6 +36,7 @@ from amble.sql.sitemaps import ENTRIES, entries_of
 from amble.sql.staging import least, staged
 from amble.sql.statements import Crawl, Option, Parameter
 from amble.sql.stores import store_in_use
+from amble.sql.transactions import refuse_transaction
 from amble.sql.unfetched import no_pages, no_rows, refuse_mistakes
 from amble.store.database import quote_text
 
@@ -126,7 +127,7 @@ def _call(place: Place, call: Call, values: Values, limit: int | None, rewritten
         return _read_html(place, call, values)
     refuse_arguments(call, 1, 1, "crawl('https://example.com/', max_crawl_pages := 10), or a list of URLs")
     most = least(limit, _rows_max(place.connection, call, values))
-    crawl = Crawl(_select(place.connection, call, values), options=call.options)
+    crawl = Crawl(_select(place, call, values), options=call.options)
     with staged(place, crawl, values, most, "crawl()") as got:
         name = place.tables.keep(place.connection, f"SELECT * FROM {got.table}")
         if got.interrupted is not None:
@@ -156,13 +157,13 @@ def _are_scalar(connection: DuckDBPyConnection, functions: Collection[str]) -> b
     return len(rows) == len(functions)
 
 
-def _select(connection: DuckDBPyConnection, call: Call, values: Values) -> str:
-    """The seeds that an argument means: a text, or a list of them."""
+def _select(place: Place, call: Call, values: Values) -> str:
+    """The seeds that an argument means: a text, or a list of them; of temporary tables and Python variables too."""
     expression = call.arguments[0]
+    refuse_transaction(place.connection, f"{call.name}()")  # which an error would spoil
     try:
-        with connection.cursor() as cursor:
-            one = f"SELECT typeof(({expression}\n))"
-            kind = cursor.execute(one, bound(one, values)).fetchall()[0][0]
+        one = f"SELECT typeof(({expression}\n))"
+        kind = place.caller.call(place.connection.execute, one, bound(one, values)).fetchall()[0][0]
     except duckdb.Error as refused:
         said = next((line for line in str(refused).splitlines() if line.strip()), "")
         raise StatementError(
@@ -206,7 +207,7 @@ def _read_html(place: Place, call: Call, values: Values) -> str:
 
 def _sitemap(place: Place, call: Call, values: Values) -> str:
     refuse_arguments(call, 1, 1, "sitemap('https://example.com/'), or the URL of a sitemap, or a list of either")
-    select = _select(place.connection, call, values)
+    select = _select(place, call, values)
     return place.tables.keep_rows(place.connection, Table(ENTRIES, entries_of(place, select, call.options, values)))
 
 
