@@ -13,10 +13,9 @@ import pytest
 
 from amble.errors import StatementError
 from amble.sql.calls import Call, find, pieces_of
-from amble.sql.connection import Connection
 from amble.testing.farm import Pages, Robots, Site, Sitemap
 from amble.testing.farm.exchange import html
-from tests.sql.web import FAST, Paths, paths_asked, web
+from tests.sql.web import FAST, Paths, paths_asked, run_until_stopped, web
 
 QUICK = "pacing := 'fixed', fixed_delay := 0"
 SMALL = Pages(5, size_bytes=2_000)
@@ -36,6 +35,9 @@ SMALL = Pages(5, size_bytes=2_000)
         ),
         ("SELECT a, links(x) FROM t, links('pages') l", [("links", ("'pages'",), True)]),
         ("SELECT * FROM t WHERE u IN (SELECT url FROM crawl('a'))", [("crawl", ("'a'",), False)]),
+        ("DELETE FROM t USING crawl('a') c WHERE c.url = t.url", [("crawl", ("'a'",), True)]),
+        ("MERGE INTO t USING crawl('a') AS s ON (s.url = t.url)", [("crawl", ("'a'",), True)]),
+        ("ALTER TABLE t ALTER c TYPE INT USING links(c)", []),
         ("CREATE TABLE t AS FROM crawl('a')", [("crawl", ("'a'",), False)]),
         ("SELECT crawl('a')", []),
         ("DELETE FROM amble.jobs", []),
@@ -310,7 +312,7 @@ def test_sitemaps_are_looked_at_in_the_pace_of_a_crawl_that_runs() -> None:
     with web(site) as (farm, con), con.cursor() as look:
         url = farm.url("a.test")
         statement = f"CRAWL (SELECT '{url}') INTO pages WITH (sitemap_cache_hours 0)"
-        crawl = threading.Thread(target=_run_until_stopped, args=(con, statement))
+        crawl = threading.Thread(target=run_until_stopped, args=(con, statement))
         crawl.start()
         try:
             while len(paths_asked(farm)) < 3:
@@ -349,53 +351,3 @@ def test_links_with_what_became_of_their_targets() -> None:
         assert con.execute("SELECT count(*) FROM amble.page_links").fetchall() == [(3,)]
         con.execute("CREATE VIEW outlinks AS SELECT to_url FROM links('site'); EXPLAIN FROM links('site')")
         assert con.execute("SELECT count(*) FROM outlinks").fetchall() == [(3,)]
-
-
-# --- live tables ---------------------------------------------------------------------------------------------------
-
-
-def _run_until_stopped(con: Connection, statement: str) -> None:
-    with pytest.raises(duckdb.InterruptException):
-        con.execute(statement)
-
-
-def test_live_tables_show_what_a_running_job_is_about_to_do() -> None:
-    site = Site(name="slow.test", pages=Pages(60, size_bytes=500), robots=Robots(crawl_delay_s=0.2))
-    with web(site) as (farm, con), con.cursor() as look:
-        url = farm.url("slow.test")
-        statement = f"CRAWL (SELECT '{url}') INTO pages WITH (follow_links true, pacing fixed, fixed_delay 0)"
-        crawl = threading.Thread(target=_run_until_stopped, args=(con, statement))
-        assert look.execute("SELECT count(*) FROM amble.frontier").fetchall() == [(0,)]
-        crawl.start()
-        try:
-            while not (rows := look.execute("SELECT * FROM amble.frontier f WHERE f.queued > 10").fetchall()):
-                pass
-            names = [column[0] for column in look.description or ()]
-            row = dict(zip(names, rows[0], strict=True))
-            assert row["delay_s"] == pytest.approx(0.2)
-            assert row["delay_source"] == "crawl_delay"
-            assert row["state"] in ("waiting", "ready", "in flight")
-            live = look.execute("SELECT requests, delay_s, crawl_delay_seconds FROM amble.domains").fetchall()
-            assert len(live) == 1
-            assert live[0][0] > 0
-            assert live[0][1:] == (pytest.approx(0.2), pytest.approx(0.2))
-            ((status, requests),) = look.execute(
-                "SELECT status, (counters->>'requests')::INT FROM amble.jobs"
-            ).fetchall()
-            assert status == "running"
-            assert requests > 0
-        finally:
-            con.interrupt()
-            crawl.join()
-        assert look.execute("SELECT count(*) FROM amble.frontier").fetchall() == [(0,)]
-        after = look.execute("SELECT requests > 0, delay_s FROM amble.domains").fetchall()
-        assert after == [(True, None)]  # from the disk now
-
-
-def test_a_view_over_a_live_table_is_left_as_it_is() -> None:
-    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
-        con.execute(f"FROM crawl('{farm.url('a.test')}', {QUICK})")
-        con.execute("CREATE VIEW mine AS SELECT domain FROM amble.domains")
-        assert len(con.execute("FROM mine").fetchall()) == 1
-        with pytest.raises(duckdb.Error):
-            con.execute("SELECT * FROM amble.no_such_table")

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+import duckdb
+import pytest
+
 from amble.sql.connection import Connection, open_connection
 from amble.testing.farm import Farm, Pages, Robots, Site
 from amble.testing.farm.exchange import Request, Response
@@ -127,3 +130,9 @@ def wait_for(condition: Callable[[], Any]) -> Any:
     while not (found := condition()):
         time.sleep(0.01)
     return found
+
+
+def run_until_stopped(con: Connection, statement: str) -> None:
+    """In a thread of its own; somebody interrupts it."""
+    with pytest.raises(duckdb.InterruptException):
+        con.execute(statement)

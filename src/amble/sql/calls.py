@@ -112,6 +112,8 @@ def _in_from(tokens: list[Token], i: int) -> bool:
     before = tokens[i - 1]
     if before.word in ("FROM", "JOIN"):
         return i < 2 or tokens[i - 2].word != "DELETE"
+    if before.word == "USING":  # elsewhere columns or an expression follow it
+        return tokens[0].word in ("DELETE", "MERGE", "WITH")
     if before.word == "LATERAL":
         return i > 1 and (tokens[i - 2].word in ("FROM", "JOIN") or tokens[i - 2].is_symbol(","))
     if not before.is_symbol(","):
