@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amble.errors import StoreError
@@ -48,9 +48,8 @@ def test_what_is_no_table_of_ours_is_refused_with_a_hint(text: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_any_quoted_name_comes_back(name: str) -> None:
-    assert TableName.parse(f"{quote(name)}.{quote(name)}x"[:-1], "site") == TableName(name, name) or (
-        name.casefold() in {"amble", "temp", "system", "pg_catalog", "information_schema"}
-    )
+    assume(name.casefold() not in {"amble", "temp", "system", "pg_catalog", "information_schema"})
+    assert TableName.parse(f"{quote(name)}.{quote(name)}", "site") == TableName(name, name)
 
 
 HOSTILE = [
