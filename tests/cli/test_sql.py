@@ -110,11 +110,11 @@ def test_at_a_prompt_mistakes_are_told_and_the_history_is_kept(file: str, tmp_pa
         os.close(there)
         try:
             for line in typed:
-                while not out.endswith(b"> "):
+                while not out.endswith((b"amble> ", b"...> ")):
                     out += os.read(here, 1 << 16)
                 os.write(here, line)
                 out += os.read(here, 1)
-            while not out.endswith(b"> "):
+            while not out.endswith((b"amble> ", b"...> ")):
                 out += os.read(here, 1 << 16)
             os.write(here, b"\x04")
             _, said = process.communicate(timeout=60)
