@@ -7,19 +7,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from amble.cli.crawl import limits_of
 from amble.core.addresses import AddressPolicy
 from amble.fetcher import Resolution
 from amble.jobs import runner
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, PageRow
+from amble.store.writer import WriterLimits
 
 SLOW_S = 0.25
 BASE: dict[str, Any] = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "max_retries": 0}
@@ -175,14 +173,13 @@ def of_a_page_that_is_refused(settings: Settings) -> Any:
 
 
 def stored_early(settings: Settings) -> bool:
-    """Whether twenty pages are stored before anybody has waited for company."""
-    limits = replace(limits_of(settings), linger_s=3_600.0)
-    with DuckDBStore.open(":memory:", limits=limits) as store:
-        store.create_job("pages", {}, ["http://a.test/"], datetime(2026, 1, 1, tzinfo=UTC))
+    """Whether twenty pages are stored, in a store where a job has run, before anybody has waited for company."""
+    with site() as server, DuckDBStore.open(":memory:", limits=WriterLimits(linger_s=3_600.0)) as store:
+        crawl(server, store, settings, "/a")
         pages = [PageRow(f"http://a.test/{number}", job_id=1) for number in range(20)]
         stored = [store.submit(Batch(pages=[page])) for page in pages]
         with suppress(TimeoutError):
-            stored[0].result(10.0 if limits.batch_size <= len(pages) else 0.1)
+            stored[0].result(10.0 if settings.visiting.batch_size <= len(pages) else 0.1)
         return stored[0].done()
 
 

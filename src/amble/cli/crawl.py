@@ -21,12 +21,10 @@ from amble.core.urls import domain_of
 from amble.errors import AmbleError, BadUrl
 from amble.jobs import runner
 from amble.jobs.runner import RunningJob
-from amble.settings import Settings
 from amble.settings_sources import resolve
 from amble.sql.targets import refuse_hidden
 from amble.store.duckdb_store import DuckDBStore, memory_for
 from amble.store.seam import UNFINISHED
-from amble.store.writer import WriterLimits
 
 
 def crawl(arguments: argparse.Namespace) -> Exit:
@@ -35,7 +33,7 @@ def crawl(arguments: argparse.Namespace) -> Exit:
     into = arguments.into or default_file(seeds)
     refuse_hidden(into)
     memory = memory_for(settings.fetching.max_response_bytes)
-    with DuckDBStore.open(into, sealed=True, limits=limits_of(settings), memory_limit=memory) as store:
+    with DuckDBStore.open(into, sealed=True, memory_limit=memory) as store:
         return run_job(
             store,
             lambda watch: runner.start(store, seeds, settings, arguments.table, listeners=[watch.event]),
@@ -69,10 +67,6 @@ def run_job(store: DuckDBStore, begin: Callable[[Watch], RunningJob], into: str,
     else:
         screen.line(summary(running.job, result, into))
     return exit_of(result)
-
-
-def limits_of(settings: Settings) -> WriterLimits:
-    return WriterLimits(batch_size=settings.visiting.batch_size)
 
 
 def seeds_of(arguments: argparse.Namespace) -> list[str]:

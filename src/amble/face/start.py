@@ -20,12 +20,10 @@ from amble.jobs.identity import warn_if_anonymous
 from amble.jobs.runner import RunningJob
 from amble.settings_sources import resolve
 from amble.sql.connection import connect
-from amble.sql.crawling import limits_of
 from amble.sql.stores import open_store
 from amble.sql.targets import current_database, refuse_hidden
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import UNFINISHED
-from amble.store.writer import WriterLimits
 
 Path = str | os.PathLike[str]
 _AGAIN = "crawl its seeds again to look for changes"
@@ -76,7 +74,7 @@ def _begin_crawl(seeds: str | Iterable[str], into: Path | None, table: str, name
     settings = resolve(named).settings
     path = f"{domain_of(urls[0]).replace(':', '_')}.duckdb" if into is None else into
     refuse_hidden(path)
-    return _begin(path, lambda store: runner.start(store, texts, settings, table), limits_of(settings))
+    return _begin(path, lambda store: runner.start(store, texts, settings, table))
 
 
 def _begin_resume(into: Path, job_id: int | None) -> CrawlJob:
@@ -93,17 +91,17 @@ def _begin_resume(into: Path, job_id: int | None) -> CrawlJob:
             raise StoreError(f"job {chosen} is over: {status[chosen]}", hint=_AGAIN)
         return runner.take_up(store, chosen)
 
-    return _begin(into, take_up, None)
+    return _begin(into, take_up)
 
 
-def _begin(path: Path, start: Callable[[DuckDBStore], RunningJob], limits: WriterLimits | None) -> CrawlJob:
+def _begin(path: Path, start: Callable[[DuckDBStore], RunningJob]) -> CrawlJob:
     """Open the database and start; a thread of the job's own then keeps the store open until the job is over.
 
     That thread is waited for when the program ends, after the engine has let its jobs drain: nothing is lost.
     """
     hold = Hold(connect(os.fspath(path)))
     begun: Future[RunningJob] = Future()
-    keeper = threading.Thread(target=_keep, args=(hold, start, limits, begun), name="amble-job")
+    keeper = threading.Thread(target=_keep, args=(hold, start, begun), name="amble-job")
     keeper.start()
     try:
         return CrawlJob(hold, begun.result(), keeper)
@@ -112,13 +110,11 @@ def _begin(path: Path, start: Callable[[DuckDBStore], RunningJob], limits: Write
         raise
 
 
-def _keep(
-    hold: Hold, start: Callable[[DuckDBStore], RunningJob], limits: WriterLimits | None, begun: Future[RunningJob]
-) -> None:
+def _keep(hold: Hold, start: Callable[[DuckDBStore], RunningJob], begun: Future[RunningJob]) -> None:
     connection = hold.connection
     cursor = connection._duck.cursor()
     try:
-        with open_store(cursor, current_database(cursor), connection._session, limits) as store:
+        with open_store(cursor, current_database(cursor), connection._session) as store:
             running = start(store)
             begun.set_result(running)
             with suppress(BaseException):  # whoever waits for the job is told

@@ -242,7 +242,8 @@ def start(
 ) -> RunningJob:
     """A new job, running when this returns. `ways` are those of `Job`. Waits for the disk: not on an event loop."""
     at = engine()
-    return at.run(Job.start(store, seeds, settings, table, shared=at.shared, **ways))
+    job = Job.start(store, seeds, settings, table, shared=at.shared, **ways)
+    return _run(at, job, alone=not running(store))
 
 
 def take_up(store: DuckDBStore, job_id: int, **ways: Any) -> RunningJob:
@@ -254,8 +255,12 @@ def take_up(store: DuckDBStore, job_id: int, **ways: Any) -> RunningJob:
             return under_way[job_id]
         under_way.pop(job_id).await_end()
     job = Job.take_up(store, job_id, shared=at.shared, **ways)
-    if not under_way:  # otherwise it is as the first of them said
-        store.store_in_batches(job.settings.visiting.batch_size)
+    return _run(at, job, alone=not under_way)
+
+
+def _run(at: Engine, job: Job, *, alone: bool) -> RunningJob:
+    if alone:  # otherwise rows become visible as the first job of the store said
+        job.store.store_in_batches(job.settings.visiting.batch_size)
     return at.run(job)
 
 

@@ -32,7 +32,6 @@ from amble.store.clauses import Clauses
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.judge import WhereJudge
 from amble.store.seam import UNFINISHED, JobStatus
-from amble.store.writer import WriterLimits
 
 COLUMNS = (
     ("job_id", "BIGINT"),
@@ -72,7 +71,7 @@ def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     held = held_in(place.connection, target) if limit is not None else ()
     seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit, held=held)
     _refuse_unused(place.connection, crawl, values)
-    with open_store(place.connection, target.database, place.session, limits_of(settings)) as store:
+    with open_store(place.connection, target.database, place.session) as store:
         if crawl.explain:
             return _explained(place, store, seeds, settings, str(target.table), clauses)
         job = start(store, list(seeds.urls), settings, str(target.table), clauses=clauses, **place.session.ways)
@@ -123,11 +122,6 @@ def resolved_here(place: Place) -> Resolved:
 def setting_here(place: Place, name: str) -> Any:
     """What a crawl on this connection would have it set to."""
     return resolved_here(place).settings.value(SYNONYMS.get(name, name))
-
-
-def limits_of(settings: Settings) -> WriterLimits:
-    """In what portions rows become visible."""
-    return WriterLimits(batch_size=settings.visiting.batch_size)
 
 
 # --- waiting -------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from amble.jobs.shared import Shared
 from amble.report.exploration import Exploration
 from amble.report.plan import PATIENCE_S
 from amble.settings import Settings
-from amble.sql.crawling import Place, limits_of, settings_here
+from amble.sql.crawling import Place, settings_here
 from amble.sql.on_engine import on_engine
 from amble.sql.seeds import read_seeds
 from amble.sql.statements import Crawl, Option
@@ -77,7 +77,7 @@ def entries_of(
     settings = settings_here(place, crawl, values, None)
     seeds = read_seeds(place.connection, select, values, place.caller)
     database = current_database(place.connection)
-    with open_store(place.connection, database, place.session, limits_of(settings)) as store:
+    with open_store(place.connection, database, place.session) as store:
         return on_engine(lambda shared: _explore(store, list(seeds.urls), settings, place, shared))
 
 

@@ -18,7 +18,7 @@ from duckdb import DuckDBPyConnection
 from amble.jobs import JobResult
 from amble.jobs.runner import start
 from amble.sql import options
-from amble.sql.crawling import Place, limits_of, settings_here, wait
+from amble.sql.crawling import Place, settings_here, wait
 from amble.sql.seeds import read_seeds
 from amble.sql.statements import Crawl
 from amble.sql.stores import open_store
@@ -54,7 +54,7 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
     name = TableName.of(STAGING, f"pages_{uuid4().hex}")
     _in_use.add(name.name)
     got = Staged(f"{quote(database)}.{name}", nulls=seeds.nulls)
-    with open_store(place.connection, database, place.session, limits_of(settings)) as store:
+    with open_store(place.connection, database, place.session) as store:
         try:
             with store.database.reading() as connection:
                 _drop_left(connection)

@@ -19,7 +19,6 @@ from amble.errors import StoreError
 from amble.sql.session import Session
 from amble.store.database import Database
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.writer import WriterLimits
 
 Key = tuple[object, str]
 
@@ -37,15 +36,13 @@ _shared: dict[Key, _Shared] = {}
 
 
 @contextmanager
-def open_store(
-    connection: DuckDBPyConnection, name: str, session: Session, limits: WriterLimits | None = None
-) -> Iterator[DuckDBStore]:
+def open_store(connection: DuckDBPyConnection, name: str, session: Session) -> Iterator[DuckDBStore]:
     """The store in a database of this connection's instance. Whoever is first says how large its batches are."""
     key = _key(connection, name, session)
     with _lock:
         shared = _shared.get(key)
         if shared is None:
-            shared = _shared[key] = _open(name, session, limits)
+            shared = _shared[key] = _open(name, session)
         shared.users += 1
     try:
         yield shared.store
@@ -68,10 +65,10 @@ def store_in_use(connection: DuckDBPyConnection, name: str, session: Session) ->
         return shared.store if shared is not None else None
 
 
-def _open(name: str, session: Session, limits: WriterLimits | None) -> _Shared:
+def _open(name: str, session: Session) -> _Shared:
     base = session.base()
     try:
-        store = DuckDBStore(Database.over(base, name), limits=limits)
+        store = DuckDBStore(Database.over(base, name))
     except BaseException:
         base.close()
         raise

@@ -30,7 +30,7 @@ class Fetch(Protocol):
     """Whatever fetches: libcurl, or the simulator's web."""
 
     def start(self, request: FetchRequest, on_done: OnDone[FetchResult]) -> Cancel:
-        """Make one request; see `amble.fetcher.calls`."""
+        """Make one request; `on_done` is never called before this has returned, save by cancelling."""
 
 
 class Wants(NamedTuple):

@@ -36,8 +36,9 @@ class Visitor(Protocol):
     """Makes visits that have their permit already."""
 
     def visit(self, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
-        """Make one. `gap_s` is what it has to keep after the one before at its domain. Done without an error and
-        without a result: whoever made it is gone, and nobody knows how far it got."""
+        """Make one; `on_done` is never called before this has returned, save by cancelling. `gap_s` is what it has to
+        keep after the one before at its domain. Done without an error and without a result: whoever made it is gone,
+        and nobody knows how far it got."""
 
 
 class LocalVisitor:
