@@ -22,6 +22,7 @@ PARTS = {  # document, and file in the folder of results, by the name of the par
     "cost": ("docs/benchmarks.md", "cost.md"),
     "stages": ("docs/benchmarks.md", "stages.md"),
     "workers": ("docs/benchmarks.md", "workers.md"),
+    "million": ("docs/benchmarks.md", "million.md"),
     "headline": ("README.md", "headline.md"),
 }
 

@@ -28,14 +28,14 @@ def host_names(count: int) -> list[str]:
 class Static:
     """Sites of so many pages each."""
 
-    def __init__(self, hosts: int, pages: int) -> None:
-        self._hosts, self._pages = hosts, pages
+    def __init__(self, hosts: int, pages: int, page_bytes: int = PAGE_BYTES) -> None:
+        self._hosts, self._pages, self._page_bytes = hosts, pages, page_bytes
         self.count = hosts * pages
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
         self._told, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(self._pages, theirs), daemon=True)
+        self._process = context.Process(target=_serve, args=(self._pages, self._page_bytes, theirs), daemon=True)
         self._process.start()
         self._port = int(self._told.recv())
         return self
@@ -56,7 +56,7 @@ def _path(number: int) -> str:
     return f"/page/{number}" if number else "/"
 
 
-def make_page(number: int, pages: int) -> tuple[bytes, bytes]:
+def make_page(number: int, pages: int, page_bytes: int = PAGE_BYTES) -> tuple[bytes, bytes]:
     """One answer in two pieces, between which the name of the host belongs."""
     near = [(number * 37 + step * step * 11 + 1) % pages for step in range(LINKS - 2)]
     links = [f'<a href="{_path(other)}">about {_WORDS[other % len(_WORDS)]} {other}</a>' for other in near]
@@ -64,8 +64,8 @@ def make_page(number: int, pages: int) -> tuple[bytes, bytes]:
     links += [f'<li><a href="{_path(child)}">page {child}</a></li>' for child in children]
     before = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Page of '
     after = f" no. {number}</title></head>\n<body><h1>Page {number}</h1>\n" + "\n".join(links)
-    words = [_WORDS[(number + at * at) % len(_WORDS)] for at in range(5_000)]
-    text = " ".join(words)[: PAGE_BYTES - NAME_CHARS - len(before) - len(after) - 22]
+    words = [_WORDS[(number + at * at) % len(_WORDS)] for at in range(page_bytes // 4)]
+    text = " ".join(words)[: page_bytes - NAME_CHARS - len(before) - len(after) - 22]
     after += f"\n<p>{text}</p></body></html>"
     length = len(before) + NAME_CHARS + len(after)
     head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n"
@@ -94,8 +94,8 @@ class _Connection(asyncio.Protocol):
                 self._transport.writelines((found[0], request[at : at + NAME_CHARS], found[1]))
 
 
-def _serve(pages: int, told: Connection) -> None:
-    answers = {_path(number).encode(): make_page(number, pages) for number in range(pages)}
+def _serve(pages: int, page_bytes: int, told: Connection) -> None:
+    answers = {_path(number).encode(): make_page(number, pages, page_bytes) for number in range(pages)}
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
