@@ -18,24 +18,10 @@ from amble.core.pacing.registry import Registry
 from amble.core.robots.book import RobotsBook
 from amble.core.scope import Scope, roots_of
 from amble.core.seeds import Seed
+from amble.core.seen import SeenSet
 from amble.crawl import Crawl
 from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.settings import Settings
-
-
-class SeenSet:
-    """URLs met before, in plain memory."""
-
-    def __init__(self) -> None:
-        self._urls: set[str] = set()
-
-    def add(self, url: str) -> bool:
-        size = len(self._urls)
-        self._urls.add(url)
-        return len(self._urls) > size
-
-    def __contains__(self, url: object) -> bool:
-        return url in self._urls
 
 
 def make_plan(

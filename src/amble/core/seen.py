@@ -1,18 +1,18 @@
-"""Which URLs have been met: exact on a 64-bit hash, 11 to 17 bytes each. Pure.
+"""Which URLs have been met: exact on a 64-bit hash, 11 to 17 bytes each where there are many. Pure.
 
-Open addressing with linear probing in numpy arrays. The table is cut into shards that grow one at a time: growing
-costs a few milliseconds, never a frozen event loop, and never a second copy of everything. The hash is Python's own,
-which is keyed per process, so that no site can choose URLs that collide.
+The first are in a plain set, which is fastest; few crawls need more. The others are packed: open addressing with linear
+probing, cut into so many shards that growing one takes a few milliseconds: never a frozen event loop, never a second
+copy of everything. The hash is Python's own, which is keyed per process, so that no site can choose URLs that collide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from array import array
+from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
-
-_SHARDS = 64  # a power of two
+_FEW_MAX = 50_000  # some 100 bytes each
+_SHARDS = 2_048  # a power of two
 _SHARD = _SHARDS - 1
 _SLOTS_AT_FIRST = 31
 _FULL = 3, 4  # a shard grows when more than 3/4 full ...
@@ -24,21 +24,24 @@ def hash_of(url: object) -> int:
     return hash(url) or _ZERO
 
 
-class Shard:
-    """One part of the table: hashes, and beside each a number if the table keeps any."""
+def _zeros(count: int) -> array[int]:
+    return array("q", bytes(8 * count))
 
-    __slots__ = ("_keys", "_values", "count", "count_max", "keys", "slots", "values")
+
+class Shard:
+    """One part of what is packed: hashes, and beside each a number if the table keeps any."""
+
+    __slots__ = ("count", "count_max", "keys", "slots", "values")
 
     def __init__(self, *, valued: bool) -> None:
         self.count = 0
-        self._set(np.zeros(_SLOTS_AT_FIRST, np.int64), np.zeros(_SLOTS_AT_FIRST, np.int64) if valued else None)
+        self._make(_SLOTS_AT_FIRST, valued=valued)
 
-    def _set(self, keys: NDArray[np.int64], values: NDArray[np.int64] | None) -> None:
-        self._keys, self._values = keys, values
-        self.slots = len(keys)
-        self.count_max = self.slots * _FULL[0] // _FULL[1]
-        self.keys = keys.data  # access to items of a memoryview is several times faster than on an array
-        self.values = values.data if values is not None else None
+    def _make(self, slots: int, *, valued: bool) -> None:
+        self.slots = slots
+        self.count_max = slots * _FULL[0] // _FULL[1]
+        self.keys = _zeros(slots)
+        self.values = _zeros(slots) if valued else None
 
     def find(self, key: int) -> int:
         """The slot of a hash, or the free slot where it belongs."""
@@ -50,105 +53,88 @@ class Shard:
                 slot = 0
         return slot
 
-    def insert(self, slot: int, key: int) -> None:
-        """Take a free slot that `find` gave. Slots move when the shard grows."""
+    def put(self, key: int, value: int = 0) -> bool:
+        """Whether the hash is new. Slots move when the shard grows."""
+        slot = self.find(key)
+        if self.values is not None:
+            self.values[slot] = value
+        if self.keys[slot]:
+            return False
         self.keys[slot] = key
         self.count += 1
         if self.count > self.count_max:
-            self.grow()
+            self._grow()
+        return True
 
-    def grow(self) -> None:
-        """Move to a larger array, laying every hash where linear probing would have put it."""
-        used = np.flatnonzero(self._keys)
-        slots = (self.slots * _GROWTH[0] // _GROWTH[1]) | 1
-        home = self._keys[used] % slots
-        order = np.argsort(home, kind="stable")
-        used, home = used[order], home[order]
-        # Sorted by home, each goes to its home or right after the one before it, whichever is later.
-        steps = np.arange(len(used))
-        place = np.maximum.accumulate(home - steps) + steps
-        keys = np.zeros(slots, np.int64)
-        values = np.zeros(slots, np.int64) if self._values is not None else None
-        inside = place < slots
-        keys[place[inside]] = self._keys[used[inside]]
-        if values is not None and self._values is not None:
-            values[place[inside]] = self._values[used[inside]]
-        past_the_end = used[~inside].tolist()
+    def get(self, key: int) -> int | None:
+        slot = self.find(key)
+        return self.values[slot] if self.values is not None and self.keys[slot] else None
+
+    def _grow(self) -> None:
         old_keys, old_values = self.keys, self.values
-        self._set(keys, values)
-        for old in past_the_end:  # these wrap around to the first free slots
-            slot = self.find(old_keys[old])
-            self.keys[slot] = old_keys[old]
-            if self.values is not None and old_values is not None:
-                self.values[slot] = old_values[old]
+        self._make((self.slots * _GROWTH[0] // _GROWTH[1]) | 1, valued=old_values is not None)
+        keys, values, slots = self.keys, self.values, self.slots
+        for old_slot, key in enumerate(old_keys):
+            if not key:
+                continue
+            slot = key % slots  # then `find` for what is not there, unrolled: most of what a million URLs cost
+            while keys[slot]:
+                slot += 1
+                if slot == slots:
+                    slot = 0
+            keys[slot] = key
+            if values is not None and old_values is not None:
+                values[slot] = old_values[old_slot]
 
-    @property
-    def nbytes(self) -> int:
-        return self._keys.nbytes + (self._values.nbytes if self._values is not None else 0)
+
+def _nbytes(few: set[int] | dict[int, int], shards: Iterable[Shard]) -> int:
+    packed = sum(shard.keys.itemsize * shard.slots * (1 if shard.values is None else 2) for shard in shards)
+    numbers = len(few) * (1 if isinstance(few, set) else 2)
+    return sys.getsizeof(few) + numbers * sys.getsizeof(sys.maxsize) + packed
 
 
 class SeenSet:
     """A set of URLs that can be added to and asked, not taken from."""
 
-    __slots__ = ("_shards",)
+    __slots__ = ("_few", "_shards")
 
     def __init__(self, urls: Iterable[str] = ()) -> None:
-        self._shards = [Shard(valued=False) for _ in range(_SHARDS)]
-        for url in urls:
-            self.add(url)
+        self._few: set[int] = set()
+        self._shards: list[Shard] = []
+        self.add_many(urls)
 
     def add(self, url: str) -> bool:
         """Whether the URL is new."""
         key = hash_of(url)
-        shard = self._shards[key & _SHARD]
-        slot = shard.find(key)
-        if shard.keys[slot]:
+        few = self._few
+        if key in few:
             return False
-        shard.insert(slot, key)
-        return True
+        if len(few) < _FEW_MAX:
+            few.add(key)
+            return True
+        if not self._shards:
+            self._shards = [Shard(valued=False) for _ in range(_SHARDS)]
+        return self._shards[key & _SHARD].put(key)
 
-    def add_many(self, urls: Sequence[str]) -> NDArray[np.bool_]:
-        """Which of the URLs are new; of equal ones in the batch, the first."""
-        new = bytearray(len(urls))
-        shards = self._shards
-        for i, key in enumerate(map(hash, urls)):  # `add`, unrolled: this is the hot path of every page
-            key = key or _ZERO
-            shard = shards[key & _SHARD]
-            keys, slots = shard.keys, shard.slots
-            slot = key % slots
-            while held := keys[slot]:
-                if held == key:
-                    break
-                slot += 1
-                if slot == slots:
-                    slot = 0
-            else:
-                new[i] = True
-                keys[slot] = key
-                shard.count += 1
-                if shard.count > shard.count_max:
-                    shard.grow()
-        return np.frombuffer(new, np.bool_)
+    def add_many(self, urls: Iterable[str]) -> None:
+        for url in urls:
+            self.add(url)
 
     def __contains__(self, url: object) -> bool:
-        key = hash_of(url)  # then `Shard.find`, unrolled: asked for every link of every page
+        key = hash(url) or _ZERO  # `hash_of`, unrolled: asked for every link of every page
+        if key in self._few:
+            return True
+        if not self._shards:
+            return False
         shard = self._shards[key & _SHARD]
-        keys, slots = shard.keys, shard.slots
-        slot = key % slots
-        while held := keys[slot]:
-            if held == key:
-                return True
-            slot += 1
-            if slot == slots:
-                slot = 0
-        return False
+        return shard.keys[shard.find(key)] != 0
 
     def __len__(self) -> int:
-        return sum(shard.count for shard in self._shards)
+        return len(self._few) + sum(shard.count for shard in self._shards)
 
     @property
     def nbytes(self) -> int:
-        return sum(shard.nbytes for shard in self._shards)
+        return _nbytes(self._few, self._shards)
 
     def __repr__(self) -> str:
         return f"<SeenSet of {len(self)} URLs in {self.nbytes / 1e6:.1f} MB>"
@@ -157,31 +143,33 @@ class SeenSet:
 class SeenAt:
     """When each URL was last stored, in microseconds since 1970: the same table with a number beside each hash."""
 
-    __slots__ = ("_shards",)
+    __slots__ = ("_few", "_shards")
 
     def __init__(self) -> None:
-        self._shards = [Shard(valued=True) for _ in range(_SHARDS)]
+        self._few: dict[int, int] = {}
+        self._shards: list[Shard] = []
 
     def put_many(self, urls: Iterable[str], times_us: Iterable[int]) -> None:
+        few = self._few
         for url, time_us in zip(urls, times_us, strict=True):
             key = hash_of(url)
-            shard = self._shards[key & _SHARD]
-            slot = shard.find(key)
-            assert shard.values is not None
-            shard.values[slot] = time_us
-            if not shard.keys[slot]:
-                shard.insert(slot, key)
+            if len(few) < _FEW_MAX or key in few:
+                few[key] = time_us
+                continue
+            if not self._shards:
+                self._shards = [Shard(valued=True) for _ in range(_SHARDS)]
+            self._shards[key & _SHARD].put(key, time_us)
 
     def get(self, url: str) -> int | None:
         key = hash_of(url)
-        shard = self._shards[key & _SHARD]
-        slot = shard.find(key)
-        assert shard.values is not None
-        return shard.values[slot] if shard.keys[slot] else None
+        time_us = self._few.get(key)
+        if time_us is None and self._shards:
+            return self._shards[key & _SHARD].get(key)
+        return time_us
 
     def __len__(self) -> int:
-        return sum(shard.count for shard in self._shards)
+        return len(self._few) + sum(shard.count for shard in self._shards)
 
     @property
     def nbytes(self) -> int:
-        return sum(shard.nbytes for shard in self._shards)
+        return _nbytes(self._few, self._shards)

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from amble.core.seen import Shard, hash_of
+from amble.core.seen import SeenSet
 from amble.core.sitemap.document import Drop, DropReason, SitemapDocument, SitemapEntry, SitemapKind
 from amble.core.sites import registrable_domain
 from amble.core.urls import Refusal, domain_of, normalize, origin_of
@@ -65,7 +65,7 @@ class SitemapWalk:
         self._under_way: dict[str, int] = {}  # handed out, with its depth
         self._seen: set[str] = set()
         self._read: set[str] = set()
-        self._met: Shard | None = None  # URLs listed, of which there may be a million
+        self._met = SeenSet()  # URLs listed, of which there may be a million
         # A host's robots.txt may name a sitemap anywhere, and thereby lets it speak for the host (sitemaps.org,
         # "cross submits"). Nothing else may send us to a stranger.
         for url in robots_sitemaps:
@@ -159,14 +159,11 @@ class SitemapWalk:
     def _reason_against(self, url: str) -> Drop | None:
         if not self._is_own(url):
             return Drop.OTHER_SITE
-        met = self._met = self._met or Shard(valued=False)
-        key = hash_of(url)
-        slot = met.find(key)
-        if met.keys[slot]:
+        if url in self._met:
             return Drop.DUPLICATE
         if self.url_count >= self._limits.url_count_max:
             return Drop.TOO_MANY_URLS
-        met.insert(slot, key)
+        self._met.add(url)
         return None
 
     # --- Helpers ---------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from amble.assemble import SeenSet, make_plan
+from amble.assemble import make_plan
 from amble.core.frontier.changes import Changes, Ready
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.frontier.visit import Kind
 from amble.core.seeds import seed_url
+from amble.core.seen import SeenSet
 from amble.crawl import Crawl
 from amble.fetcher import FetchResult
 from amble.jobs import rows
