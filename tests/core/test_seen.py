@@ -24,8 +24,8 @@ def test_a_url_is_new_once() -> None:
 
 @pytest.fixture
 def few_max(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packs all but the first hundred."""
-    monkeypatch.setattr(seen, "_FEW_MAX", 100)
+    """Packs all but the first five."""
+    monkeypatch.setattr(seen, "_FEW_MAX", 5)
 
 
 @pytest.mark.usefixtures("few_max")
@@ -118,7 +118,7 @@ def test_a_hash_lies_near_its_home_however_many_there_are() -> None:
         for slot, key in enumerate(shard.keys)
         if key
     ]
-    assert len(steps) == 200_000 - 100
+    assert len(steps) == 200_000 - 5
     assert sum(steps) / len(steps) < 2  # 1.5 where everything is three quarters full
 
 
