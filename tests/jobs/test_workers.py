@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -17,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from amble.core.frontier.recall import Leads
+from amble.core.frontier.visit import Visit
 from amble.errors import WorkersDied
 from amble.fetcher import Resolution
 from amble.jobs import Job, JobResult
@@ -117,6 +120,30 @@ def test_two_workers_keep_the_gaps_of_each_domain_and_bring_every_page(tmp_path:
     assert max(site.in_flight_max for site in report.hosts) <= 2
     check_rows(tmp_path / "x.duckdb", farm)
     assert [gone(pid) for pid in seen] == [True, True]
+
+
+def test_links_are_kept_whole_though_few_are_named_once_they_were_seen(tmp_path: Path) -> None:
+    named: Counter[int] = Counter()
+    links: list[list[tuple[str, ...]]] = []
+    with Farm(sites()[:2]) as farm:
+        for workers in (0, 2):
+            file = tmp_path / f"{workers}.duckdb"
+            with DuckDBStore.open(file) as store:
+                ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+                job = Job.start(store, farm.roots(), Settings.of(QUICK), **ways)
+                found_on = job.plan.found_on
+
+                def counted(visit: Visit, leads: Leads, workers: int = workers, found_on: Any = found_on) -> Any:
+                    named[workers] += len(leads.links)
+                    return found_on(visit, leads)
+
+                job.plan.found_on = counted  # type: ignore[method-assign]
+                run(job, workers=workers)
+                links.append(store.cursor().execute("SELECT from_url, to_url, rel, anchor FROM amble.links").fetchall())
+            check_rows(file, farm)
+    assert sorted(links[0], key=str) == sorted(links[1], key=str)
+    assert named[0] >= 0.9 * len(links[0])  # the others are canonical URLs
+    assert named[2] < named[0] / 2
 
 
 def test_a_small_crawl_uses_one_process(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from amble.core.page.lines import link_lines
 from amble.core.page.links import Link
 from amble.core.sitemap.document import ChangeFreq, SitemapEntry
 from amble.store.duckdb_store import DuckDBStore
@@ -31,7 +32,10 @@ def test_stored_are_the_urls_of_rows_without_an_error(store: DuckDBStore) -> Non
 def test_the_links_of_a_page_are_packed_and_read_back(store: DuckDBStore) -> None:
     job_id = new_job(store)
     links = [Link(TWO, "two\twords\n", ("nofollow", "ugc")), Link("https://b.test/", ""), Link("https://b.test/x", "x")]
-    batch = Batch(page_links=[PageLinks(job_id, ONE, links), PageLinks(job_id, TWO, [])], links=[LinkRow(1, TWO, ONE)])
+    batch = Batch(
+        page_links=[PageLinks(job_id, ONE, *link_lines(links, None, None)), PageLinks(job_id, TWO, 0, "")],
+        links=[LinkRow(1, TWO, ONE)],
+    )
     store.submit(batch, urgent=True).result()
     assert store.links_of([ONE, TWO]) == {
         ONE: [

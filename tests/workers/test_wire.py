@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
-from amble.core.page.page import read_page
+from amble.core.page.lines import link_lines
+from amble.core.page.page import Page, read_page
 from amble.fetcher import DnsError, FetchResult, Phase
 from amble.workers.errand import Errand, Visited
-from amble.workers.wire import Frames, Item, frame, pack_errand, pack_visited, unpack_errand, unpack_visited
+from amble.workers.wire import RUN, Frames, Item, frame, pack_errand, pack_visited, unpack_errand, unpack_visited
 
 HEADERS = Headers(
     [("Content-Type", "text/html; charset=utf-8"), ("Link", '</one>; rel="canonical"'), ("Set-Cookie", "a"),
@@ -26,15 +30,36 @@ RESULT = FetchResult(
 )  # fmt: skip
 
 
-def there_and_back(visited: Visited) -> Visited:
-    [item] = Frames().feed(frame([pack_visited(visited)]))
+def there_and_back(visited: Visited, seen: Container[str] = ()) -> Visited:
+    [item] = Frames().feed(frame([pack_visited(visited, seen)]))
     return unpack_visited(*item)
+
+
+def with_lines(page: Page) -> Page:
+    return replace(page, lines=link_lines(page.links, page.canonical, page.refresh))
 
 
 def test_a_page_comes_out_as_it_was_read_and_leaves_its_bytes_behind() -> None:
     page = read_page(BODY, RESULT.url, headers=HEADERS)
     assert all([page.canonical, page.refresh, page.links, page.links_dropped, page.robots.unavailable_after])
-    assert there_and_back(Visited(RESULT, page)) == Visited(RESULT._replace(body=None), page)
+    assert there_and_back(Visited(RESULT, page)) == Visited(RESULT._replace(body=None), with_lines(page))
+
+
+def test_links_to_what_was_seen_are_left_out_unless_they_say_how_they_are_meant() -> None:
+    page = read_page(BODY, RESULT.url, headers=HEADERS)
+    assert [(link.url, link.nofollow) for link in page.links] == [
+        ("http://a.test/x/one", True),
+        ("http://b.test/", False),
+    ]
+    for seen, left in [
+        ((), ["http://a.test/x/one", "http://b.test/"]),
+        (("http://a.test/x/one", "http://b.test/"), ["http://a.test/x/one"]),
+        (("http://b.test/x",), ["http://a.test/x/one", "http://b.test/"]),
+    ]:
+        came = there_and_back(Visited(RESULT, page), seen).reading
+        assert isinstance(came, Page)
+        assert [link.url for link in came.links] == left
+        assert came.lines == with_lines(page).lines, "all of them are kept"
 
 
 @pytest.mark.parametrize(
@@ -56,14 +81,14 @@ def test_what_was_not_read_keeps_its_bytes(result: FetchResult) -> None:
 def test_any_text_at_all_passes_a11(text: str) -> None:
     """Half of a surrogate pair, too."""
     page = read_page(b"<title>t</title>", "http://a.test/", headers=HEADERS)
-    page = type(page)(**{name: getattr(page, name) for name in page.__slots__} | {"text": text, "title": text})
+    page = with_lines(replace(page, text=text, title=text))
     assert there_and_back(Visited(RESULT, page)).reading == page
 
 
 def test_an_errand_comes_out_as_it_went_in() -> None:
     errand = Errand("http://a.test/s.xml", False, '"e"', "Mon", "b.test", 5_000, True)
     [item] = Frames().feed(frame([pack_errand(7, errand, 0.5)]))
-    assert item[0] == 7
+    assert item[:2] == (RUN, 7)
     assert unpack_errand(item) == (errand, 0.5)
 
 

@@ -122,8 +122,8 @@ class Job:
             return None
         briefing = Briefing(self.settings.fetching, policy, resolver, local.wants)
         self.crawl.visitor = workers = Workers(
-            local, self._fetcher, briefing, queued=lambda: self.plan.frontier.queued, on_fail=self.crawl.fail,
-            sharing=sharing,
+            local, self._fetcher, briefing, queued=lambda: self.plan.frontier.queued, seen=self.plan.seen,
+            on_fail=self.crawl.fail, sharing=sharing,
         )  # fmt: skip
         return workers
 

@@ -15,6 +15,7 @@ from amble.core.pacing.events import BlockClosed, BlockOpened
 from amble.core.pacing.learned import Learned, learn, worth_keeping
 from amble.core.pacing.pace import Pace
 from amble.core.pacing.permit import Source
+from amble.core.page.lines import CANONICAL, REFRESH, link_lines
 from amble.core.page.links import Link
 from amble.core.retry_after import HONOURED_ON, http_date, retry_after_s
 from amble.core.surt import surt_key
@@ -33,7 +34,6 @@ from amble.store.seam import (
     TaskState,
 )
 
-CANONICAL, REFRESH = "canonical", "refresh"  # what is kept beside the links of a page, as the `rel` of one
 LONGEST_GAP_S = 3_600.0  # no crawl delay that is kept is longer
 CLOCK_TRUST = timedelta(minutes=15)  # a server's clock further off than this is not used
 
@@ -129,12 +129,7 @@ def page_links(final: Final, job_id: int) -> PageLinks | None:
     page = final.page
     if page is None or final.state is not _DONE:
         return None
-    links: list[tuple[str, str, tuple[str, ...]]] = list(page.links)
-    if page.canonical is not None:
-        links.append((page.canonical.url, "", (CANONICAL,)))
-    if page.refresh is not None:
-        links.append((page.refresh.url, "", (REFRESH,)))
-    return PageLinks(job_id, final.visit.task, links)
+    return PageLinks(job_id, final.visit.task, *(page.lines or link_lines(page.links, page.canonical, page.refresh)))
 
 
 def listing(read: Listing, job_id: int, utc: datetime) -> SitemapListing:

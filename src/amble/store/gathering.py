@@ -154,7 +154,7 @@ def _weight(batch: Batch) -> float:
     """How much of a transaction a batch fills, in pages."""
     small = len(batch.discovered) + len(batch.links) + len(batch.sitemap_urls) + len(batch.requests)
     for page in batch.page_links:
-        small += len(page.links)
+        small += page.links_count
     for listing in batch.listings:
         small += len(listing.entries)
     return max(len(batch.pages), len(batch.done), len(batch.domains)) + small / _SMALL_ROWS_PER_PAGE

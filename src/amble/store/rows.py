@@ -88,7 +88,10 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
         ("sitemap_urls", _sitemap_rows(batches)),
         ("requests", (request_row(row) for batch in batches for row in batch.requests)),
         ("link_lines", _link_lines((link for batch in batches for link in batch.links), numbers)),
-        ("link_lines", (_packed(page, seq()) for batch in batches for page in batch.page_links if page.links)),
+        (
+            "link_lines",
+            (page_links_row(page, seq()) for batch in batches for page in batch.page_links if page.links_count),
+        ),
     ):
         if listed := list(rows):
             encoded.tables.setdefault(name, []).extend(listed)
@@ -139,24 +142,6 @@ def _link_lines(links: Iterable[LinkRow], numbers: Numbers) -> Iterator[Row]:
         yield numbers.take_seq(), job_id, storable.text(from_url), len(lines), "\n".join(lines)
 
 
-def _packed(page: PageLinks, seq: int) -> Row:
-    """The links of one page as lines."""
-    lines = [f"{url}\t{' '.join(rel)}\t{text}" if rel else f"{url}\t\t{text}" for url, text, rel in page.links]
-    packed = "\n".join(lines)
-    if not _is_sound(packed, lines):
-        part, short = storable.line_part, storable.SHORT_CHARS_MAX
-        packed = "\n".join(
-            f"{part(url)}\t{part(' '.join(rel), short)}\t{part(text, short)}" for url, text, rel in page.links
-        )
-    return seq, page.job_id, storable.text(page.from_url), len(lines), packed
-
-
-def _is_sound(packed: str, lines: list[str]) -> bool:
-    """Whether links are one line of three short fields each, and all of it can be stored, as for nearly every page."""
-    separators = 3 * len(lines) - 1  # two tabs in each line, a break between lines
-    return storable.breaks(packed) == separators and len(max(lines, key=len)) <= storable.SHORT_CHARS_MAX
-
-
 def _sitemap_rows(batches: Sequence[Batch]) -> Iterator[Row]:
     for batch in batches:
         yield from map(sitemap_row, batch.sitemap_urls)
@@ -164,6 +149,10 @@ def _sitemap_rows(batches: Sequence[Batch]) -> Iterator[Row]:
             kind = "sitemap" if is_index else None
             for url, lastmod, changefreq, priority in entries:
                 yield sitemap_row(SitemapUrlRow(url, sitemap, lastmod, changefreq, priority, fetched_at, job_id, kind))
+
+
+def page_links_row(page: PageLinks, seq: int) -> Row:
+    return seq, page.job_id, storable.text(page.from_url), page.links_count, page.lines
 
 
 def job_row(row: JobRow) -> Row:

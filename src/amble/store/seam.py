@@ -196,11 +196,12 @@ class LinkRow(NamedTuple):
 
 
 class PageLinks(NamedTuple):
-    """All links of a page: (URL, text, words of rel) each, packed only when they are written."""
+    """All links of a page, as lines; see `amble.core.page.lines`."""
 
     job_id: int
     from_url: str
-    links: Sequence[tuple[str, str, tuple[str, ...]]]
+    links_count: int
+    lines: str
 
 
 class JobRow(NamedTuple):

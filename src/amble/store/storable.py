@@ -11,28 +11,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from json import dumps
 
+from amble.core.text import SHORT_CHARS_MAX as SHORT_CHARS_MAX
+from amble.core.text import TEXT_CHARS_MAX as TEXT_CHARS_MAX
+from amble.core.text import line_part as line_part
+from amble.core.text import mend as mend
+from amble.core.text import text as text
+
 VALIDATOR_CHARS_MAX = 1024
-SHORT_CHARS_MAX = 1024  # a content type, a rel
-TEXT_CHARS_MAX = 8192  # a title, an error, a URL
 _INT32 = 1 << 31
 _INT64 = 1 << 63
 
 # Visible ASCII, with spaces inside (RFC 9110 5.5): what may be replayed in If-None-Match and If-Modified-Since.
 _VALIDATOR = re.compile(r"[!-~](?:[ -~]*[!-~])?")
-_LINE_BREAKING = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
-_SHORT_BREAKS = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"  # the same as bytes
-_LONG_BREAKS = tuple(each.encode() for each in "\x85\u2028\u2029")
-
-
-def text(value: str | None, chars_max: int = TEXT_CHARS_MAX) -> str | None:
-    """Text without NUL and lone surrogates, cut to a length."""
-    if value is None:
-        return None
-    if len(value) > chars_max:
-        value = value[:chars_max]
-    if value.isprintable():  # neither NUL nor surrogates in it
-        return value
-    return mend(value)
 
 
 def body(value: str | None) -> str | None:
@@ -40,43 +30,11 @@ def body(value: str | None) -> str | None:
     return value.replace("\0", "\ufffd") if value is not None and "\0" in value else value
 
 
-def mend(value: str) -> str:
-    """Any string as one that can be stored: lone surrogates and NUL become U+FFFD."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return value.replace("\0", "\ufffd")
-
-
 def validator(value: str | None) -> str | None:
     """An ETag or Last-Modified that can be sent back as it came; None if it cannot."""
     if value is None or len(value) > VALIDATOR_CHARS_MAX or not _VALIDATOR.fullmatch(value):
         return None
     return value
-
-
-def line_part(value: str | None, chars_max: int = TEXT_CHARS_MAX) -> str:
-    """Text for a field of a line: no tabs and no line breaks; nothing for None."""
-    if not value:
-        return ""
-    if value.isprintable() and len(value) <= chars_max:  # neither control characters nor surrogates in it
-        return value
-    return _LINE_BREAKING.sub(" ", text(value, chars_max) or "")
-
-
-def breaks(lines: str) -> int | None:
-    """How many characters of lines `line_part` would take from their fields; None if some cannot be stored at all.
-
-    One look at much text takes half the time of one at each field.
-    """
-    try:
-        raw = lines.encode()
-    except UnicodeEncodeError:
-        return None
-    if b"\0" in raw or not (lines.isascii() or all(each not in raw for each in _LONG_BREAKS)):
-        return None
-    return len(raw) - len(raw.translate(None, _SHORT_BREAKS))
 
 
 def int32(value: int | None) -> int | None:

@@ -8,14 +8,14 @@ import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, cast
 
 from amble.fetcher.calls import Cancel, OnDone
 from amble.workers.errand import Errand, OnSent, Visited
-from amble.workers.wire import BROKEN, HELLO, SENT, Frames, Item, frame, pack_errand, unpack_visited
+from amble.workers.wire import BROKEN, GIVE_UP, HELLO, SEEN, SENT, Frames, Item, frame, pack_errand, unpack_visited
 
 PATIENCE_S = 60.0  # beyond the time that a request may take: for what is read from it, and for a busy machine
 LOOK_EVERY_S = 5.0
@@ -77,8 +77,12 @@ class Child(asyncio.Protocol):
     def _cancel(self, number: int) -> None:
         held = self._in_hand.pop(number, None)
         if held is not None:
-            self._say((number,))
+            self._say((GIVE_UP, number))
             held.on_done(None, asyncio.CancelledError())
+
+    def tell_seen(self, urls: Sequence[str]) -> None:
+        """It need not name these again."""
+        self._say((SEEN, urls))
 
     def _look(self) -> None:
         """A process that hangs, or was stopped by somebody, holds up its domains: it is ended, and another begins."""

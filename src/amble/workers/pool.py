@@ -11,12 +11,13 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from amble.core.frontier.visit import Kind, Visit
+from amble.core.page.page import Page
 from amble.core.urls import domain_of
 from amble.errors import WorkersDied
 from amble.fetcher import Fetcher, FetcherSettings
@@ -53,12 +54,14 @@ class Workers:
         briefing: Briefing,
         *,
         queued: Callable[[], int],
+        seen: Container[str],
         on_fail: Callable[[BaseException], None],
         sharing: Sharing,
     ) -> None:
         self._local = local
         self._fetcher = fetcher
         self._queued = queued
+        self._seen = seen
         self._on_fail = on_fail
         self._settings = briefing.settings
         self.count = threads_of(briefing.settings)  # how many there may be; 1: this process alone
@@ -117,14 +120,21 @@ class Workers:
     def _give(self, child: Child, visit: Visit, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
         """Pages are read by the worker; what else there is, here."""
         if visit.kind is Kind.PAGE:
-            return child.visit(errand_of(visit), gap_s, on_sent, partial(self._visited, on_done))
+            return child.visit(errand_of(visit), gap_s, on_sent, partial(self._visited, child, on_done))
         reading = self._local.reading(visit, on_done)
         reading.step = child.visit(errand_of(visit), gap_s, on_sent, partial(self._fetched, reading))
         return reading.cancel
 
-    def _visited(self, on_done: OnDone[Visited], visited: Visited | None, error: BaseException | None) -> None:
+    def _visited(
+        self, child: Child, on_done: OnDone[Visited], visited: Visited | None, error: BaseException | None
+    ) -> None:
         self._heard(visited)
         on_done(visited, error)
+        page = visited.reading if visited is not None else None
+        if isinstance(page, Page) and page.links:
+            seen = [link.url for link in page.links if not link.rel and link.url in self._seen]
+            if seen:  # by now also what was new
+                child.tell_seen(seen)
 
     def _fetched(self, reading: UnderWay, visited: Visited | None, error: BaseException | None) -> None:
         self._heard(visited)

@@ -12,6 +12,7 @@ import pickle
 import signal
 import socket
 import time
+from collections.abc import Iterable
 from functools import partial
 from typing import cast
 
@@ -20,8 +21,22 @@ from amble.fetcher import Fetcher
 from amble.fetcher.calls import Cancel
 from amble.workers.errand import Errand, Errands, OnSent, Visited
 from amble.workers.spacing import Spacing
-from amble.workers.wire import BROKEN, HELLO, SENT, VISITED, Briefing, Frames, Item, frame, pack_visited, unpack_errand
+from amble.workers.wire import (
+    BROKEN,
+    HELLO,
+    RUN,
+    SEEN,
+    SENT,
+    VISITED,
+    Briefing,
+    Frames,
+    Item,
+    frame,
+    pack_visited,
+    unpack_errand,
+)
 
+SEEN_MAX = 50_000  # some 10 MB
 YOUNG_MAX = 20_000  # new objects before Python looks for cyclic garbage: pages are tuples that are gone at once
 
 
@@ -32,6 +47,7 @@ class Worker(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._spacing = Spacing()
+        self._seen: set[str] = set()  # what the crawl is known to have seen: links to it need not be sent one by one
         self._errands: Errands | None = None
         self._under_way: dict[int, Cancel] = {}
         self._to_say: list[Item] = []
@@ -46,11 +62,12 @@ class Worker(asyncio.Protocol):
         for item in self._frames.feed(data):
             if self._errands is None:
                 self._begin(pickle.loads(item[0]), item[1])
-            elif len(item) == 1:
-                if (given_up := self._under_way.pop(item[0], None)) is not None:
-                    given_up()
-            else:
-                self._take(item[0], *unpack_errand(item))
+            elif item[0] == RUN:
+                self._take(item[1], *unpack_errand(item))
+            elif item[0] == SEEN:
+                self._heard_seen(item[1])
+            elif (given_up := self._under_way.pop(item[1], None)) is not None:
+                given_up()
 
     def _begin(self, briefing: Briefing, places: int) -> None:
         settings = briefing.settings.model_copy(update={"max_total_connections": places})
@@ -77,6 +94,11 @@ class Worker(asyncio.Protocol):
         except Exception as error:  # our own fault, which the crawl raises
             self._done(number, None, error)
 
+    def _heard_seen(self, urls: Iterable[str]) -> None:
+        if len(self._seen) >= SEEN_MAX:
+            self._seen.clear()  # what is linked often is heard of again
+        self._seen.update(urls)
+
     def _sent(self, number: int, domain: str, instant: float) -> None:
         self._spacing.sent(domain, instant)
         self._say((SENT, number, instant))
@@ -85,7 +107,7 @@ class Worker(asyncio.Protocol):
         if self._under_way.pop(number, None) is None and isinstance(error, asyncio.CancelledError):
             return  # the crawl itself gave it up
         if visited is not None:
-            self._say((VISITED, number, *pack_visited(visited)))
+            self._say((VISITED, number, *pack_visited(visited, self._seen)))
         else:
             self._say((BROKEN, number, _pickled(error)))
 

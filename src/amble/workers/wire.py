@@ -7,7 +7,7 @@ what pickling its objects takes. Both ends are the same program, so no form has 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from datetime import datetime
 from itertools import repeat
 from struct import Struct
@@ -20,6 +20,7 @@ from amble.core.headers import Headers
 from amble.core.outcome import Failure
 from amble.core.page.canonical import Canonical
 from amble.core.page.directives import Directives
+from amble.core.page.lines import LinkLines, link_lines
 from amble.core.page.links import Link
 from amble.core.page.page import Page
 from amble.core.page.refresh import Refresh
@@ -33,7 +34,9 @@ _PHASES = {each.value: each for each in Phase}
 _KINDS = {each.value: each for each in BodyKind}
 _SOURCES = {each.value: each for each in CharsetSource}
 _new = tuple.__new__  # makes a Link in half the time of its own `__new__`
-HELLO, SENT, VISITED, BROKEN = range(4)  # what a worker says, in the first place of each item
+# What is said, in the first place of each item: to a worker, and by it.
+RUN, GIVE_UP, SEEN = range(3)
+HELLO, SENT, VISITED, BROKEN = range(4)
 Item = tuple[Any, ...]
 
 
@@ -72,19 +75,23 @@ class Frames:
 
 
 def pack_errand(number: int, errand: Errand, gap_s: float) -> Item:
-    return number, gap_s, *errand
+    return RUN, number, gap_s, *errand
 
 
 def unpack_errand(item: Item) -> tuple[Errand, float]:
     """The errand, and the gap before it."""
-    _, gap_s, *errand = item
+    _, _, gap_s, *errand = item
     return Errand(*errand), gap_s
 
 
-def pack_visited(visited: Visited) -> Item:
-    """Pages as they were read, without their bytes; of all else the bytes, to be read by whoever decides."""
+def pack_visited(visited: Visited, seen: Container[str] = ()) -> Item:
+    """Pages as they were read, without their bytes; of all else the bytes, to be read by whoever decides.
+
+    All links of a page go as the lines that are kept; one by one only those that may be new, or that say how they are
+    meant: of thirty that is one or two.
+    """
     result, reading = visited
-    page = _pack_page(reading) if isinstance(reading, Page) else None
+    page = _pack_page(reading, seen) if isinstance(reading, Page) else None
     failure, dns_error = result.failure, result.dns_error
     told = (
         result.url,
@@ -116,8 +123,9 @@ def unpack_visited(told: Item, page: Item | None) -> Visited:
     return Visited(result, _unpack_page(page) if page is not None else None)
 
 
-def _pack_page(page: Page) -> Item:
+def _pack_page(page: Page, seen: Container[str]) -> Item:
     charset, until = page.charset, page.robots.unavailable_after
+    links = [link for link in page.links if link.url not in seen or link.rel]
     return (
         page.url,
         page.kind.value,
@@ -132,17 +140,18 @@ def _pack_page(page: Page) -> Item:
         tuple(page.canonical) if page.canonical is not None else None,
         tuple(page.refresh) if page.refresh is not None else None,
         (page.robots.restrictions, until.isoformat() if until is not None else None),
-        tuple(zip(*page.links, strict=True)),  # URLs, texts and rels: three long tuples are packed faster than many
+        tuple(zip(*links, strict=True)),  # URLs, texts and rels: three long tuples are packed faster than many
         page.links_seen,
         page.links_truncated,
         page.links_dropped,
         page.reader,
+        tuple(link_lines(page.links, page.canonical, page.refresh)),
     )
 
 
 def _unpack_page(packed: Item) -> Page:
     url, kind, content_type, charset, text, digest, title, description, lang, base, canonical, *rest = packed
-    refresh, (restrictions, until), links, links_seen, links_truncated, links_dropped, reader = rest
+    refresh, (restrictions, until), links, links_seen, links_truncated, links_dropped, reader, lines = rest
     return Page(
         url=url,
         kind=_KINDS[kind],
@@ -162,4 +171,5 @@ def _unpack_page(packed: Item) -> Page:
         links_truncated=links_truncated,
         links_dropped=links_dropped,
         reader=reader,
+        lines=LinkLines(*lines),
     )

@@ -15,6 +15,7 @@ from amble.core.page.canonical import Canonical, read_canonical
 from amble.core.page.directives import NO_DIRECTIVES, Directives, read_directives
 from amble.core.page.guard import is_calm
 from amble.core.page.linear import read_tokens
+from amble.core.page.lines import LinkLines
 from amble.core.page.links import Link, LinkList, collect_links
 from amble.core.page.markup import Markup, squeeze
 from amble.core.page.plain import read_plain
@@ -50,6 +51,7 @@ class Page:
     links_truncated: bool = False  # there were more than max_links
     links_dropped: tuple[tuple[str, int], ...] = ()  # scheme or reason, how often
     reader: Reader | None = None
+    lines: LinkLines | None = field(default=None, repr=False)  # of all links, where `links` lacks those known already
 
 
 def read_page(

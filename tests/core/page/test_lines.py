@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.store import storable
-from amble.store.rows import Numbers, encode
-from amble.store.seam import Batch, PageLinks
+from amble.core.page.canonical import Canonical
+from amble.core.page.lines import LinkLines, link_lines
+from amble.core.page.refresh import Refresh
+from amble.core.text import SHORT_CHARS_MAX, line_part
 
 ODD = st.text(st.sampled_from("ab \t\n\v\f\r\x1c\x1f\0\x7f\x85\u2028\u2029\ud800é日"), max_size=4)
 Links = list[tuple[str, str, tuple[str, ...]]]
 
 
 def packed(links: Links) -> str:
-    rows = encode([Batch(page_links=[PageLinks(1, "https://a.test/", links)])], Numbers()).tables["link_lines"]
-    assert len(rows) == 1
-    assert rows[0][3] == len(links)
-    return str(rows[0][4])
+    count, lines = link_lines(links, None, None)
+    assert count == len(links)
+    return lines
 
 
 def field_by_field(links: Links) -> str:
-    part, short = storable.line_part, storable.SHORT_CHARS_MAX
+    part, short = line_part, SHORT_CHARS_MAX
     return "\n".join(f"{part(url)}\t{part(' '.join(rel), short)}\t{part(text, short)}" for url, text, rel in links)
 
 
@@ -49,3 +49,13 @@ def test_links_are_packed_as_if_each_field_had_been_looked_at(links: Links) -> N
 )
 def test_links_as_lines(links: Links, lines: str) -> None:
     assert packed(links) == lines
+
+
+def test_what_a_page_says_of_itself_is_kept_as_if_it_were_a_link() -> None:
+    canonical, refresh = Canonical("https://a.test/c", True, "tag"), Refresh(3, "https://a.test/r")
+    lines = "https://b.test/\t\tb\nhttps://a.test/c\tcanonical\t\nhttps://a.test/r\trefresh\t"
+    assert link_lines([("https://b.test/", "b", ())], canonical, refresh) == (3, lines)
+
+
+def test_a_page_without_links_has_no_lines() -> None:
+    assert link_lines((), None, None) == LinkLines(0, "")
