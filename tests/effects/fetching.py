@@ -56,7 +56,7 @@ def judged_late(settings: Settings) -> list[str | None]:
 
     loop = asyncio.new_event_loop()
     try:
-        multi: Multi = None  # type: ignore[assignment]
+        multi: Multi[Transfer] = None  # type: ignore[assignment]
         deadlines = Deadlines(settings.fetching, multi, SystemClock(), loop)
         silent: Any = Transferred(None)
         dripping: Any = Transferred(())

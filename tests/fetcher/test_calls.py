@@ -9,10 +9,14 @@ from typing import NamedTuple
 
 import pytest
 
+from amble.clock import SystemClock
 from amble.core.outcome import Failure
 from amble.errors import BadUrl
-from amble.fetcher import FetchRequest, FetchResult, Resolution
+from amble.fetcher import FetcherSettings, FetchRequest, FetchResult, Resolution
+from amble.fetcher.authorities import default_ca_file
 from amble.fetcher.calls import awaited, in_task
+from amble.fetcher.engine import Engine
+from amble.fetcher.guard import Route, pin_host
 from amble.testing.rawserver import Connection, answer_each, response, serve
 from tests.fetcher.helpers import Names, fetcher, until
 
@@ -98,6 +102,22 @@ async def test_cancelling_what_has_ended_does_not_touch_whoever_has_the_handle_n
         cancel_first()
         gate.set()
         await until(lambda: bool(second.all))
+    assert [end.result is not None for end in first.all + second.all] == [True, True]
+
+
+async def test_a_cancel_that_comes_late_does_not_end_the_next_transfer_of_its_handle() -> None:
+    """As when a task is cancelled between the end of its request and its own turn."""
+    clock, first, second = SystemClock(), Ends(), Ends()
+    async with serve(HELLO) as server:
+        engine = Engine(FetcherSettings(), default_ca_file(), clock, asyncio.get_running_loop())
+        begin = partial(engine.start, FetchRequest(server.url()), server.url())
+        route = Route(pin_host("site.test", ("127.0.0.1",), server.port))
+        cancel_first = begin(route, clock.monotonic(), first)
+        await until(lambda: bool(first.all))
+        begin(route, clock.monotonic(), second)
+        cancel_first()
+        await until(lambda: bool(second.all))
+        engine.close()
     assert [end.result is not None for end in first.all + second.all] == [True, True]
 
 

@@ -102,4 +102,4 @@ def test_nothing_is_kept_of_an_answer_that_was_let_go() -> None:
 
 def test_at_least_one_byte_must_be_wanted() -> None:
     with pytest.raises(ValueError):
-        FetchRequest(URL, body_bytes_max=0)
+        FetchRequest(URL, body_bytes_max=0).check()

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import NamedTuple, overload
 
 # A version, three digits, then the end or a space and a reason (RFC 9112 4). HTTP/2 lines are made up by libcurl.
-_STATUS_LINE = re.compile(r"HTTP/(?:1\.[01]|[23]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
+_STATUS_LINE = re.compile(r"HTTP/(1\.[01]|[23]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
 # A name is a token (RFC 9110 5.6.2) and the colon touches it (RFC 9112 5.1).
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _FIELD = re.compile(rf"^({_TOKEN}):([^\r\n]*)$", re.MULTILINE)
-_PLAIN_FIELD = re.compile(rf"^({_TOKEN}):([ -~]*)\r\n", re.MULTILINE)  # what nearly every field looks like
+_PLAIN_FIELD = re.compile(rf"^({_TOKEN}): *+([ -~]*+)\r\n", re.MULTILINE)  # what nearly every field looks like
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -50,7 +50,10 @@ class Headers:
 
     def elements(self, name: str) -> list[str]:
         """The members of a comma-separated list that may be spread over several fields (RFC 9110 5.6.1)."""
-        members = (member.strip(" \t") for value in self.get_all(name) for member in value.split(","))
+        values = self.get_all(name)
+        if not values:
+            return []
+        members = (member.strip(" \t") for value in values for member in value.split(","))
         return [member for member in members if member]
 
     @property
@@ -77,10 +80,17 @@ class Headers:
         return f"Headers({list(self._pairs)!r})"
 
 
+class StatusLine(NamedTuple):
+    """The first line of an answer."""
+
+    version: str  # of HTTP: "1.1"
+    status: int
+
+
 class HeaderBlock(NamedTuple):
     """A status line and the fields under it."""
 
-    status: int
+    line: StatusLine
     headers: Headers
 
 
@@ -91,17 +101,16 @@ class Malformed(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def read_status(line: bytes) -> int | Malformed:
-    """The status of a status line."""
+def read_status_line(line: bytes) -> StatusLine | Malformed:
     match = _STATUS_LINE.fullmatch(line.decode("latin-1"))
-    return int(match[1]) if match else Malformed("malformed status line")
+    return StatusLine(match[1], int(match[2])) if match else Malformed("malformed status line")
 
 
 def read_header_block(lines: list[bytes]) -> HeaderBlock | Malformed:
     """The meaning of the lines from a status line to the empty line, each with its line ending."""
-    status = read_status(lines[0])
-    if isinstance(status, Malformed):
-        return status
+    line = read_status_line(lines[0])
+    if isinstance(line, Malformed):
+        return line
     fields = _read_fields(lines)
     if isinstance(fields, Malformed):
         return fields
@@ -109,7 +118,7 @@ def read_header_block(lines: list[bytes]) -> HeaderBlock | Malformed:
     length = headers.get("content-length")
     if length is not None and ("," in length or headers.has_repeats) and not _is_one_length(headers):
         return Malformed("contradicting Content-Length fields")
-    return HeaderBlock(status, headers)
+    return HeaderBlock(line, headers)
 
 
 def _read_fields(lines: list[bytes]) -> list[tuple[str, str]] | Malformed:
@@ -118,7 +127,7 @@ def _read_fields(lines: list[bytes]) -> list[tuple[str, str]] | Malformed:
     if lines[-1] == b"\r\n" and lines[0].endswith(b"\r\n"):
         fields = _PLAIN_FIELD.findall(text)
         if len(fields) == count:
-            return [(name, value.strip()) for name, value in fields]
+            return [(name, value.rstrip()) for name, value in fields] if " \r\n" in text else fields
     if not _one_kind_of_line_ending(lines, text):
         return Malformed("mixed line endings in the header block")
     fields = _FIELD.findall(text.replace("\r\n", "\n"))

@@ -207,7 +207,7 @@ class Body:
 
     def finish(self) -> bytes:
         """The whole body. Raises BodyFault where a coding was cut short [A7]."""
-        if not all(decoder.complete for decoder in self._decoders):
+        if self._decoders and not all(decoder.complete for decoder in self._decoders):
             raise BodyFault("compressed body is cut short")
         return self.prefix()
 

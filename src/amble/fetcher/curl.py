@@ -11,10 +11,12 @@ import pycurl
 from amble.clock import Clock
 from amble.core.outcome import Failure
 from amble.fetcher.body import ACCEPT_ENCODING
+from amble.fetcher.calls import OnDone
 from amble.fetcher.guard import Pin, Route
 from amble.fetcher.multi import Multi
 from amble.fetcher.reader import AnswerReader
 from amble.fetcher.request import FetchRequest
+from amble.fetcher.result import FetchResult
 from amble.fetcher.settings import FetcherSettings
 
 READ_BYTES = 64 * 1024  # at once: a page comes in few pieces, and none is large enough to hold the loop
@@ -41,10 +43,15 @@ class _Lent:
         os.close(self._fd)
 
 
+def _nobody(result: FetchResult | None, error: BaseException | None) -> None:
+    """Waits for an idle handle."""
+
+
 class Transfer(AnswerReader):
     """An easy handle and what it is doing. Used again and again: making one costs more than a request."""
 
     __slots__ = (
+        "_connect_to",
         "_custom_headers",
         "_multi",
         "_pin",
@@ -52,23 +59,31 @@ class Transfer(AnswerReader):
         "_proxy",
         "_settings",
         "_timeout_ms",
+        "_timeout_whole_ms",
         "_was_sent",
+        "began",
         "easy",
+        "on_done",
         "peer_ip",
         "reused",
         "sent_at",
+        "url",
         "window_bytes",
         "window_from",
     )
 
-    def __init__(self, settings: FetcherSettings, ca_file: str, multi: Multi, clock: Clock) -> None:
+    def __init__(self, settings: FetcherSettings, ca_file: str, multi: Multi[Transfer], clock: Clock) -> None:
         super().__init__(clock)
         self._settings = settings
         self._multi = multi
         self._plain_headers = _headers_of_every_request(settings)
         self._custom_headers = False
+        self._connect_to: list[str] = []
         self._proxy: str | None = None
         self._timeout_ms = 0
+        self._timeout_whole_ms = _ms(settings.http_timeout)
+        self.began = 0.0  # monotonic instant at which it was asked for
+        self.on_done: OnDone[FetchResult] = _nobody  # who waits for it
         self.easy = pycurl.Curl()
         self._set_shared_options(settings, ca_file)
 
@@ -103,9 +118,10 @@ class Transfer(AnswerReader):
         setopt(pycurl.OPENSOCKETFUNCTION, self._on_open_socket)
         setopt(pycurl.PREREQFUNCTION, self._on_send)
 
-    def prepare(self, request: FetchRequest, url: str, route: Route, timeout_s: float) -> None:
+    def prepare(self, request: FetchRequest, url: str, route: Route, left_s: float | None) -> None:
         """Make the handle ready for one request; nothing of the last one is left."""
         self.expect(request, self._settings.max_response_bytes)
+        self.url = url
         self.sent_at: float | None = None
         self.peer_ip: str | None = None
         self.reused = True
@@ -116,8 +132,10 @@ class Transfer(AnswerReader):
         setopt = self.easy.setopt
         setopt(pycurl.URL, url)
         setopt(pycurl.RESOLVE, route.pin.resolve)  # also where it is the last one's: libcurl takes it once
-        setopt(pycurl.CONNECT_TO, route.pin.connect_to)
-        timeout_ms = _ms(timeout_s)
+        if route.pin.connect_to is not self._connect_to:
+            self._connect_to = route.pin.connect_to
+            setopt(pycurl.CONNECT_TO, self._connect_to)
+        timeout_ms = self._timeout_whole_ms if left_s is None else _ms(left_s)
         if timeout_ms != self._timeout_ms:
             setopt(pycurl.TIMEOUT_MS, timeout_ms)
             self._timeout_ms = timeout_ms
@@ -136,6 +154,14 @@ class Transfer(AnswerReader):
             self.easy.setopt(pycurl.PROXYPASSWORD, password.get_secret_value() if password else "")
         self._proxy = proxy
 
+    def let_go(self) -> None:
+        super().let_go()
+        self.on_done = _nobody
+
+    @property
+    def proxied(self) -> bool:
+        return self._proxy is not None
+
     # --- What libcurl asks -----------------------------------------------------------------------------------------
 
     def _on_open_socket(self, _purpose: int, wanted: pycurl.CurlSockAddr) -> _Lent | int:
@@ -144,6 +170,7 @@ class Transfer(AnswerReader):
             self.stop(Failure.ADDRESS_FORBIDDEN, f"{wanted.addr[0]} was not among the checked addresses")
             return int(pycurl.SOCKET_BAD)
         self.reused = False
+        self._multi.expect_socket()
         try:
             return _Lent(socket.socket(wanted.family, wanted.socktype, wanted.protocol).detach())
         except OSError as refused:

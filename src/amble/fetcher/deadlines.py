@@ -23,7 +23,9 @@ _TIMED_OUT = Finished(pycurl.E_OPERATION_TIMEDOUT)
 class Deadlines:
     """Watches the transfers under way."""
 
-    def __init__(self, settings: FetcherSettings, multi: Multi, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, settings: FetcherSettings, multi: Multi[Transfer], clock: Clock, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._header_timeout_s = settings.header_timeout_s
         self._window_s = settings.min_throughput_window_s
         self._window_bytes_min = settings.min_throughput_bytes_s * settings.min_throughput_window_s
@@ -31,19 +33,12 @@ class Deadlines:
         self._multi = multi
         self._clock = clock
         self._loop = loop
-        self._watched: set[Transfer] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, transfer: Transfer) -> None:
-        self._watched.add(transfer)
+    def watch(self) -> None:
+        """Something is under way."""
         if self._timer is None:
             self._timer = self._loop.call_later(self._look_every_s, self._look)
-
-    def forget(self, transfer: Transfer) -> None:
-        self._watched.discard(transfer)
-
-    def watched(self) -> list[Transfer]:
-        return list(self._watched)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -53,13 +48,13 @@ class Deadlines:
     def _look(self) -> None:
         self._timer = None
         now = self._clock.monotonic()
-        for transfer in list(self._watched):
+        for transfer in self._multi.under_way():
             late = self._why_late(transfer, now)
             if late is not None:
                 transfer.stop(Failure.NETWORK_TIMEOUT, late)
                 self._multi.abandon(transfer, _TIMED_OUT)
-        if self._watched:
-            self._timer = self._loop.call_later(self._look_every_s, self._look)
+        if self._multi.under_way():
+            self.watch()
 
     def _why_late(self, transfer: Transfer, now: float) -> str | None:
         if transfer.sent_at is None:

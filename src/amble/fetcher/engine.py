@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections import deque
 from functools import partial
-from typing import NamedTuple
 
 from amble.clock import Clock
 from amble.core.outcome import Failure
@@ -14,7 +13,7 @@ from amble.fetcher.calls import Cancel, OnDone
 from amble.fetcher.curl import Transfer
 from amble.fetcher.deadlines import Deadlines
 from amble.fetcher.guard import Route
-from amble.fetcher.multi import Finished, Multi, OnFinished
+from amble.fetcher.multi import Finished, Multi
 from amble.fetcher.request import FetchRequest
 from amble.fetcher.result import FetchResult
 from amble.fetcher.settings import FetcherSettings
@@ -22,16 +21,6 @@ from amble.fetcher.verdict import read_result
 
 _UNLIMITED = 1_000_000
 _CLOSED = Finished(-1, "the fetcher was closed")
-
-
-class _Running(NamedTuple):
-    """A transfer under way, and who waits for it."""
-
-    transfer: Transfer
-    url: str
-    began: float
-    proxied: bool
-    on_done: OnDone[FetchResult]
 
 
 class Engine:
@@ -44,39 +33,43 @@ class Engine:
         self._clock = clock
         connections_max = min(settings.max_total_connections, _descriptors_to_spare())
         self.slots = Slots(connections_max, loop)
-        self._multi = Multi(loop, clock, connections_max)
+        self._multi = Multi[Transfer](loop, clock, connections_max, self._finished)
         self._deadlines = Deadlines(settings, self._multi, clock, loop)
         self._idle: list[Transfer] = []
 
     def start(
-        self, request: FetchRequest, url: str, route: Route, began: float, on_done: OnDone[FetchResult]
+        self,
+        request: FetchRequest,
+        url: str,
+        route: Route,
+        began: float,
+        on_done: OnDone[FetchResult],
+        *,
+        left_s: float | None = None,
     ) -> Cancel:
-        """One transfer, from connecting to its result. Takes no slot: whoever calls this has one."""
+        """One transfer, from connecting to its result, in what is left of its time (None: all of it). Takes no slot:
+        whoever calls this has one."""
         transfer = self._idle.pop() if self._idle else self._new_transfer()
-        timeout_s = began + self._settings.http_timeout - self._clock.monotonic()
-        transfer.prepare(request, url, route, timeout_s)
-        running = _Running(transfer, url, began, route.proxy is not None, on_done)
-        on_finished = partial(self._finished, running)
-        self._multi.start(transfer, on_finished)
-        self._deadlines.watch(transfer)
-        return partial(self._cancel, running, on_finished)
+        transfer.prepare(request, url, route, left_s)
+        transfer.began, transfer.on_done = began, on_done
+        self._multi.start(transfer)
+        self._deadlines.watch()
+        return partial(self._cancel, transfer, on_done)
 
-    def _finished(self, running: _Running, finished: Finished) -> None:
-        transfer, url, began, proxied, on_done = running
-        error, result = transfer.error, None
+    def _finished(self, transfer: Transfer, finished: Finished) -> None:
+        on_done, error, result = transfer.on_done, transfer.error, None
         if error is None:
-            now = self._clock.monotonic()
-            result = read_result(transfer, finished, url=url, began=began, now=now, proxied=proxied)
+            result = read_result(transfer, finished, self._clock.monotonic())
         self._put_away(transfer)
         on_done(result, error)
 
-    def _cancel(self, running: _Running, on_finished: OnFinished) -> None:
-        if self._multi.drop(running.transfer, on_finished):
-            self._put_away(running.transfer)
-            running.on_done(None, asyncio.CancelledError())
+    def _cancel(self, transfer: Transfer, on_done: OnDone[FetchResult]) -> None:
+        if transfer.on_done is on_done:  # else it has ended, and the handle may serve another
+            self._multi.drop(transfer)
+            self._put_away(transfer)
+            on_done(None, asyncio.CancelledError())
 
     def _put_away(self, transfer: Transfer) -> None:
-        self._deadlines.forget(transfer)
         transfer.let_go()
         self._idle.append(transfer)
 
@@ -84,7 +77,7 @@ class Engine:
         return Transfer(self._settings, self._ca_file, self._multi, self._clock)
 
     def close(self) -> None:
-        for transfer in self._deadlines.watched():
+        for transfer in self._multi.under_way():
             transfer.stop(Failure.CANCELLED, _CLOSED.message, final=True)
         self._deadlines.close()
         self._multi.close(_CLOSED)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy, Forbidden
 from amble.core.outcome import Failure
-from amble.core.urls import Base, Refusal, normalize, origin_of
+from amble.core.urls import Refusal, normalize, origin_of, split_plain
 from amble.errors import BadUrl, FetcherClosed, SettingsError
 from amble.fetcher.authorities import default_ca_file
 from amble.fetcher.calls import Cancel, OnDone, awaited, ended, in_task
@@ -85,10 +85,11 @@ class Fetcher:
 
     def start(self, request: FetchRequest, on_done: OnDone[FetchResult]) -> Cancel:
         """The same, for whoever would rather be called than wait. Never calls `on_done` before it has returned, save
-        by `cancel`; a URL that cannot be fetched by anybody, and a fetcher that is closed, still raise."""
-        url = _read_url(request.url)
+        by `cancel`; a request that cannot be made by anybody, and a fetcher that is closed, still raise."""
+        request.check()
+        url, origin = _read_url(request.url)
         engine = self._running()
-        route = self._route_now(_target(origin_of(url)), request)
+        route = self._route_now(_target(origin), request)
         if isinstance(route, Route) and engine.slots.take_now():
             call = _Call(self, engine, request, on_done, self._clock.monotonic())
             return call.start(url, route)
@@ -136,7 +137,9 @@ class Fetcher:
         if self._closed:
             route = _NoRoute(Failure.CANCELLED, "the fetcher was closed")
         if isinstance(route, Route):
-            result: FetchResult | None = await awaited(partial(engine.start, request, url, route, began))
+            left_s = began + self.settings.http_timeout - self._clock.monotonic()
+            begin = partial(engine.start, request, url, route, began, left_s=left_s)
+            result: FetchResult | None = await awaited(begin)
             assert result is not None
             return result
         return route.result(url, self._clock.monotonic() - began)
@@ -257,15 +260,16 @@ class _NoRoute(NamedTuple):
         )
 
 
-def _read_url(text: str) -> str:
-    """The URL in its one spelling, whoever wrote it: what libcurl is given has been read by the standard's rules."""
-    url = _ANYWHERE.join(text) if text.startswith(("http://", "https://")) else normalize(text)
+def _read_url(text: str) -> tuple[str, str]:
+    """The URL in its one spelling, whoever wrote it, and its origin: what libcurl is given has been read by the
+    standard's rules."""
+    plain = split_plain(text)
+    if plain is not None:
+        return text, plain[0]
+    url = normalize(text)
     if isinstance(url, Refusal):
         raise BadUrl(f"{text[:200]!a} cannot be fetched: {url.value}", hint="pass an http(s) URL")
-    return url
-
-
-_ANYWHERE = Base.at("http://base.invalid/")  # an absolute URL reads the same on any page, and is read sooner there
+    return url, origin_of(url)
 
 
 @lru_cache(maxsize=8192)

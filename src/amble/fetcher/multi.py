@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import pycurl
 
@@ -28,22 +28,30 @@ class Easy(Protocol):
         """The request has just been written."""
 
 
-OnFinished = Callable[[Finished], None]
+T = TypeVar("T", bound=Easy)
 
 
-class Multi:
+class Multi(Generic[T]):
     """Drives every transfer of one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, connections_max: int) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        connections_max: int,
+        on_finished: Callable[[T, Finished], None],
+    ) -> None:
         self._loop = loop
         self._clock = clock
-        self._waiting: dict[pycurl.Curl, OnFinished] = {}
+        self._on_finished = on_finished
+        self._under_way: dict[pycurl.Curl, T] = {}
         self.sending: list[Easy] = []  # transfers whose request libcurl writes during the present call
         self._soon: asyncio.Handle | None = None  # libcurl wants to be called at once,
         self._due: float | None = None  # or at this time of the loop,
         self._alarm: asyncio.TimerHandle | None = None  # for which this alarm rings in time or too early
         self._multi = multi = pycurl.CurlMulti()
         self._watcher = watcher_for(loop, self._on_ready)
+        self.expect_socket = self._watcher.expect_new  # to be told before one is opened
         multi.setopt(pycurl.M_SOCKETFUNCTION, self._watcher.watch)
         multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         multi.setopt(pycurl.M_MAXCONNECTS, connections_max)
@@ -51,26 +59,26 @@ class Multi:
 
     # --- Transfers -------------------------------------------------------------------------------------------------
 
-    def start(self, transfer: Easy, on_finished: OnFinished) -> None:
+    def start(self, transfer: T) -> None:
         """Begin one transfer. It ends in a call of `on_finished`, never from within this one, unless it is dropped."""
         self._multi.add_handle(transfer.easy)
-        self._waiting[transfer.easy] = on_finished
+        self._under_way[transfer.easy] = transfer
 
-    def drop(self, transfer: Easy, on_finished: OnFinished) -> bool:
-        """Let go of what was started so and close its connection. False: it has ended, the handle may serve another."""
-        if self._waiting.get(transfer.easy) is not on_finished:
-            return False
-        del self._waiting[transfer.easy]
+    def drop(self, transfer: T) -> None:
+        """Let go of a transfer under way and close its connection."""
+        del self._under_way[transfer.easy]
         self._multi.remove_handle(transfer.easy)
-        return True
 
-    def abandon(self, transfer: Easy, finished: Finished) -> None:
+    def abandon(self, transfer: T, finished: Finished) -> None:
         """End a transfer from outside; its connection is closed."""
         self._settle(transfer.easy, finished)
 
+    def under_way(self) -> list[T]:
+        return list(self._under_way.values())
+
     def close(self, finished: Finished) -> None:
         """End every transfer and close every connection."""
-        for easy in list(self._waiting):
+        for easy in list(self._under_way):
             self._settle(easy, finished)
         self._multi.close()
         self._watcher.close()
@@ -79,10 +87,10 @@ class Multi:
                 handle.cancel()
 
     def _settle(self, easy: pycurl.Curl, finished: Finished) -> None:
-        on_finished = self._waiting.pop(easy, None)
-        if on_finished is not None:  # else it was dropped, perhaps by one that ended at the same time
+        transfer = self._under_way.pop(easy, None)
+        if transfer is not None:  # else it was dropped, perhaps by one that ended at the same time
             self._multi.remove_handle(easy)
-            on_finished(finished)
+            self._on_finished(transfer, finished)
 
     # --- Driving libcurl -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from amble.clock import Clock
-from amble.core.headers import HeaderBlock, Headers, Malformed, read_header_block
+from amble.core.headers import Headers, Malformed, read_header_block
 from amble.core.outcome import Failure
 from amble.fetcher.body import Body, BodyFault, BodyOverflow, decoders_for
 from amble.fetcher.request import FetchRequest, KeepBody
@@ -46,6 +46,7 @@ class AnswerReader:
         "first_byte_at",
         "headers",
         "http_version",
+        "is_page",
         "request",
         "status",
         "stopped",
@@ -58,6 +59,7 @@ class AnswerReader:
         """Make ready for the answer to a request; nothing of the last one is left."""
         self.request = request
         self.status: int | None = None
+        self.is_page = False  # whether the body is what was asked for, and not merely what a refusal says
         self.headers: Headers | None = None
         self.http_version: str | None = None
         self.first_byte_at: float | None = None
@@ -80,10 +82,6 @@ class AnswerReader:
         if self.stopped is None:
             self.stopped = Stop(failure, detail, local_fault, final)
         return _ABORT
-
-    @property
-    def is_page(self) -> bool:
-        return self.status is not None and 200 <= self.status < 300
 
     # --- Headers ---------------------------------------------------------------------------------------------------
 
@@ -108,15 +106,18 @@ class AnswerReader:
         block = read_header_block(lines)
         if isinstance(block, Malformed):
             return self.stop(Failure.NETWORK_PROTOCOL_ERROR, block.reason)
-        if block.status < 200:
-            return self._on_interim(block.status)
-        self.http_version = lines[0].partition(b" ")[0][5:].decode()
-        self.status, self.headers = block
+        (version, status), headers = block
+        if status < 200:
+            return self._on_interim(status)
+        self.http_version, self.status, self.headers = version, status, headers
+        self.is_page = status < 300
         if not self.is_page:
             self._bytes_max = min(self._bytes_max, ERROR_BODY_BYTES_MAX)
-        if self.request.keep_body is not None and (refused := self._ask_judge(self.request.keep_body, block)):
+        keep_body = self.request.keep_body
+        if keep_body is not None and (refused := self._ask_judge(keep_body, status, headers)):
             return refused
-        return self._on_length(self.headers.get("content-length"))
+        length = headers.get("content-length") if self.is_page else None
+        return None if length is None else self._on_length(length)
 
     def _on_interim(self, status: int) -> int | None:
         """1xx: not the answer yet; its fields mean nothing to us (RFC 9110 15.2)."""
@@ -127,22 +128,23 @@ class AnswerReader:
             return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {INTERIM_ANSWERS_MAX} interim answers")
         return None
 
-    def _ask_judge(self, keep_body: KeepBody, block: HeaderBlock) -> int | None:
+    def _ask_judge(self, keep_body: KeepBody, status: int, headers: Headers) -> int | None:
         try:
-            refused = keep_body(*block)
+            refused = keep_body(status, headers)
         except Exception as error:
             self.error = error  # ours, not the server's: raised again when libcurl has let go
             return _ABORT
         return None if refused is None else self.stop(refused, "refused by its headers", final=True)
 
-    def _on_length(self, length: str | None) -> int | None:
+    def _on_length(self, length: str) -> int | None:
         """A body that is announced to be too long is not begun. Whether the length makes sense, libcurl decides."""
-        if length is None or not self.is_page or self.request.keep_prefix:
+        chars_max = len(str(self._bytes_max))
+        if len(length) < chars_max or self.request.keep_prefix:
             return None
         digits = length.lstrip("0")
-        if not digits.isascii() or not digits.isdigit() or len(digits) < len(str(self._bytes_max)):
+        if not digits.isascii() or not digits.isdigit() or len(digits) < chars_max:
             return None
-        if len(digits) > len(str(self._bytes_max)) or int(digits) > self._bytes_max:
+        if len(digits) > chars_max or int(digits) > self._bytes_max:
             return self.stop(Failure.CONTENT_TOO_LARGE, f"{digits[:20]} bytes announced")
         return None
 
@@ -150,12 +152,13 @@ class AnswerReader:
 
     def on_body(self, data: bytes) -> int | None:
         try:
-            if self._body is None:
+            body = self._body
+            if body is None:
                 if self.headers is None:
                     return self.stop(Failure.NETWORK_PROTOCOL_ERROR, "a body before the end of the headers")
                 codings = self.headers.elements("content-encoding")
-                self._body = Body(decoders_for(codings) if codings else (), self._bytes_max)
-            self._body.write(data)
+                self._body = body = Body(decoders_for(codings) if codings else (), self._bytes_max)
+            body.write(data)
         except BodyOverflow:
             if self.is_page and not self.request.keep_prefix:
                 return self.stop(Failure.CONTENT_TOO_LARGE, f"more than {self._bytes_max} bytes")

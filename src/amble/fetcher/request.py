@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
@@ -21,8 +21,7 @@ _OURS = frozenset(
 KeepBody = Callable[[int, Headers], Failure | None]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(NamedTuple):
     """One request. Nothing of it outlives the request: no cookie, credential or header reaches another [D8]."""
 
     url: str
@@ -40,7 +39,8 @@ class FetchRequest:
     # Told the monotonic instant right after the request was written to the socket.
     on_sent: Callable[[float], None] | None = None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise what is wrong with it. Whoever fetches does this first."""
         if self.body_bytes_max is not None and self.body_bytes_max < 1:
             raise ValueError(f"body_bytes_max = {self.body_bytes_max}: at least one byte must be wanted")
         for name, value in self.headers:

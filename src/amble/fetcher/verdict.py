@@ -28,34 +28,32 @@ class _Verdict(NamedTuple):
     truncated: bool = False
 
 
-def read_result(
-    transfer: Transfer, finished: Finished, *, url: str, began: float, now: float, proxied: bool
-) -> FetchResult:
+def read_result(transfer: Transfer, finished: Finished, now: float) -> FetchResult:
     """The result of a transfer that libcurl, or we, have ended."""
-    verdict = _judge(transfer, finished)
-    failure = verdict.failure
-    proxy_fault = proxied and _is_the_proxys(transfer, failure, url)
+    body, failure, detail, local_fault, truncated = _judge(transfer, finished)
+    proxy_fault = transfer.proxied and _is_the_proxys(transfer, failure)
     if proxy_fault and transfer.status == 407 and failure is None:
         failure = Failure.NETWORK_CONNECTION_REFUSED  # the host was never asked, so this is not its answer
+    sent_at, first_byte_at = transfer.sent_at, transfer.first_byte_at
     return FetchResult(
-        url,
+        transfer.url,
         transfer.status,
         transfer.headers or _NO_HEADERS,
-        verdict.body,
+        body,
         failure,
-        verdict.detail,
+        detail,
         Phase.DONE if failure is None else _phase(transfer),
         None,
         proxy_fault,
-        verdict.local_fault,
-        verdict.truncated,
-        transfer.sent_at,
-        now - began,
-        _ttfb_s(transfer),
+        local_fault,
+        truncated,
+        sent_at,
+        now - transfer.began,
+        None if sent_at is None or first_byte_at is None else max(0.0, first_byte_at - sent_at),
         transfer.http_version,
         transfer.peer_ip,
         transfer.body_bytes,
-        transfer.reused and transfer.sent_at is not None,
+        transfer.reused and sent_at is not None,
     )
 
 
@@ -90,19 +88,13 @@ def _judge_exchange(transfer: Transfer, finished: Finished) -> _Verdict:
         return _Verdict(None, Failure.CONTENT_DECODE_ERROR, clean_detail(str(fault)))
 
 
-def _ttfb_s(transfer: Transfer) -> float | None:
-    if transfer.sent_at is None or transfer.first_byte_at is None:
-        return None
-    return max(0.0, transfer.first_byte_at - transfer.sent_at)
-
-
 def _phase(transfer: Transfer) -> Phase:
     if transfer.sent_at is None:
         return Phase.CONNECT
     return Phase.HEADERS if transfer.headers is None else Phase.BODY
 
 
-def _is_the_proxys(transfer: Transfer, failure: Failure | None, url: str) -> bool:
+def _is_the_proxys(transfer: Transfer, failure: Failure | None) -> bool:
     """Whether the proxy, not the host behind it, is what failed [F10].
 
     A plain request that is never answered could be either's doing: it counts against the host, which is the slower and
@@ -113,4 +105,4 @@ def _is_the_proxys(transfer: Transfer, failure: Failure | None, url: str) -> boo
         return not tunnelled  # once the tunnel stands, what fails in it is the host's
     if transfer.status == 407:
         return True
-    return url.startswith("http://") and transfer.status in _GATEWAY_STATUSES
+    return transfer.url.startswith("http://") and transfer.status in _GATEWAY_STATUSES

@@ -10,6 +10,7 @@ import asyncio
 import select
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from typing import Protocol
 
 import pycurl
@@ -23,6 +24,9 @@ class Watcher(Protocol):
     def watch(self, what: int, fd: int, multi: pycurl.CurlMulti, data: object) -> None:
         """libcurl says what it waits for on a socket."""
 
+    def expect_new(self) -> None:
+        """A socket is about to be opened, perhaps under the number of one that was closed."""
+
     def close(self) -> None:
         """Watch nothing any more."""
 
@@ -32,12 +36,17 @@ def watcher_for(loop: asyncio.AbstractEventLoop, on_ready: OnReady) -> Watcher:
 
 
 class EpollWatcher:
-    """Linux: an epoll within an epoll."""
+    """Linux: an epoll within an epoll.
+
+    A socket stays registered when libcurl has had its answer: most are waited for again with the next request, in the
+    same way, and then nobody need be told.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_ready: OnReady) -> None:
         self._loop = loop
         self._on_ready = on_ready
-        self._watched: set[int] = set()
+        self._registered: dict[int, int] = {}  # for what, as far as that is certain
+        self._resting: set[int] = set()  # libcurl does not wait for these
         self._wanted = {
             pycurl.POLL_NONE: 0,
             pycurl.POLL_IN: select.EPOLLIN,
@@ -49,32 +58,50 @@ class EpollWatcher:
 
     def watch(self, what: int, fd: int, multi: pycurl.CurlMulti, data: object) -> None:
         if what == pycurl.POLL_REMOVE:
-            if fd in self._watched:
-                self._watched.discard(fd)
-                with suppress(OSError):  # closed already, and so forgotten by the kernel
-                    self._epoll.unregister(fd)
-        elif fd in self._watched:
-            try:
-                self._epoll.modify(fd, self._wanted[what])
-            except FileNotFoundError:  # closed and opened again under the same number
-                self._epoll.register(fd, self._wanted[what])
-        else:
-            self._watched.add(fd)
-            self._epoll.register(fd, self._wanted[what])
+            self._resting.add(fd)
+            return
+        self._resting.discard(fd)
+        wanted = self._wanted[what]
+        if self._registered.get(fd) == wanted:
+            return
+        try:
+            self._epoll.modify(fd, wanted)
+        except FileNotFoundError:  # a new one
+            self._epoll.register(fd, wanted)
+        self._registered[fd] = wanted
+
+    def expect_new(self) -> None:
+        # Idle connections are closed without a word to us, and the kernel forgets what is closed.
+        self._registered.clear()
 
     def _look(self) -> None:
         ready = []
         for fd, events in self._epoll.poll(0, READY_AT_ONCE):
-            is_in = pycurl.CSELECT_IN if events & select.EPOLLIN else 0
-            is_out = pycurl.CSELECT_OUT if events & select.EPOLLOUT else 0
-            is_err = pycurl.CSELECT_ERR if events & (select.EPOLLERR | select.EPOLLHUP) else 0
-            ready.append((fd, is_in | is_out | is_err))
+            if fd in self._resting:
+                self._forget(fd)
+            else:
+                ready.append((fd, _in_curls_words(events)))
         if ready:
             self._on_ready(ready)
+
+    def _forget(self, fd: int) -> None:
+        """Mostly closed by the server, which libcurl sees when it wants to use it again; until then it would ring."""
+        self._resting.discard(fd)
+        self._registered.pop(fd, None)
+        with suppress(OSError):  # closed by libcurl meanwhile
+            self._epoll.unregister(fd)
 
     def close(self) -> None:
         self._loop.remove_reader(self._epoll.fileno())
         self._epoll.close()
+
+
+@lru_cache(maxsize=64)
+def _in_curls_words(events: int) -> int:
+    is_in = pycurl.CSELECT_IN if events & select.EPOLLIN else 0
+    is_out = pycurl.CSELECT_OUT if events & select.EPOLLOUT else 0
+    is_err = pycurl.CSELECT_ERR if events & (select.EPOLLERR | select.EPOLLHUP) else 0
+    return int(is_in | is_out | is_err)
 
 
 class LoopWatcher:
@@ -101,6 +128,9 @@ class LoopWatcher:
         elif not writes and fd in self._writing:
             self._writing.discard(fd)
             self._loop.remove_writer(fd)
+
+    def expect_new(self) -> None:
+        """Nothing is watched here that libcurl does not wait for."""
 
     def close(self) -> None:
         for fd in self._reading:
