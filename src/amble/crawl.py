@@ -51,6 +51,7 @@ class Crawl:
         loop = asyncio.get_running_loop()
         try:
             while (wait_s := self._dispatch()) is not None:
+                self.on_wants()
                 self._settled.clear()
                 alarm = None if wait_s == math.inf else loop.call_later(wait_s, self._settled.set)
                 await self._settled.wait()
@@ -80,12 +81,12 @@ class Crawl:
             if changes.tells:
                 self._on_changes(changes, None, None, utc)
                 changes = Changes()
-            self.on_wants()
-            if isinstance(step, Finished):
+            if isinstance(step, Ready):
+                self._send(step)
+            elif isinstance(step, Finished):
                 return None
-            if not isinstance(step, Ready):
+            else:
                 return 0.0 if pouring else max(0.0, step.instant - now)
-            self._send(step)
         return 0.0 if pouring else math.inf  # every place is taken: whoever lands makes room
 
     def _take_in(self) -> bool:
@@ -118,18 +119,18 @@ class Crawl:
 
     def _settle(self, lane: Lane, ready: Ready, visited: Visited | None, error: BaseException | None) -> None:
         now, utc = self.clock.monotonic(), self.clock.utc()
-        if isinstance(error, asyncio.CancelledError):
-            self._on_changes(self.plan.cancelled(ready, now, utc), ready, None, utc)
-        elif error is not None:
-            self.fail(error)
-        elif visited is None:
-            self._sent(lane, ready.permit, now)  # it may have been, at any moment until now
-            self._on_changes(self.plan.lost(ready, now, utc), ready, None, utc)
-        else:
+        if visited is not None:
             result, reading = visited
             if result.peer_ip is not None:
                 self.plan.frontier.share(lane, result.peer_ip, now)
             self._on_changes(self.plan.settle(ready, result, reading, now, utc), ready, result, utc)
+        elif isinstance(error, asyncio.CancelledError):
+            self._on_changes(self.plan.cancelled(ready, now, utc), ready, None, utc)
+        elif error is not None:
+            self.fail(error)
+        else:
+            self._sent(lane, ready.permit, now)  # it may have been, at any moment until now
+            self._on_changes(self.plan.lost(ready, now, utc), ready, None, utc)
 
     # -- from outside
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amble.core.frontier.frontier import Frontier
-from amble.core.frontier.lanes import TURNS_MAX
+from amble.core.frontier.lanes import PLACES_MAX, TURNS_MAX
 from amble.core.urls import domain_of
 from tests.core.frontier.story import CLOSED, FREE, LIMITED, OK, Answers, Story, page, robots, status
 
@@ -110,6 +110,20 @@ def test_a_domain_that_waits_is_not_looked_at() -> None:
     story.run()
     assert len(looked) <= 2 * len(story.asked) + 300
     assert len(story.frontier._heap) <= 300
+
+
+def test_a_domain_with_all_its_slots_taken_is_not_looked_at() -> None:
+    """One look for each request, and no heap of places that are void long before they come."""
+    seeds = site("a.test", 300) + site("slow.test", 3)
+    web = dict.fromkeys(seeds, OK) | {"http://slow.test/robots.txt": robots("Crawl-delay: 60")}
+    story = Story(seeds, web, took_s=0.5, fixed_delay=0.0, max_parallel_per_domain=3)
+    looked, heap = _count_looks(story.frontier), 0
+    for number in range(1, 60):
+        story.run(until=number)
+        heap = max(heap, len(story.frontier._heap))
+    assert len(story.asked) > 300
+    assert len(looked) <= len(story.asked) + 10
+    assert heap <= 3 * PLACES_MAX
 
 
 def _count_looks(frontier: Frontier) -> list[str]:

@@ -69,6 +69,8 @@ STORIES: list[tuple[str, Rows, bool]] = [
     ("one domain that fails often", [(0, "abc", UP), (1, "aaaaaaaaaaaa", NET)], False),
     ("a proxy, with one domain", [(0, "aaa", OWN)], True),
     ("a proxy that works in between", [(0, "aa", OWN), (1, "a", UP), (2, "aa", OWN)], False),
+    ("... though that was to be expected", [(0, "b", UP), (0.1, "aa", OWN), (0.2, "b", UP), (0.3, "a", OWN)], False),
+    ("who has just answered fails", [(0, "abc", UP), (0.5, "abc", UP), (0.6, "abc", NET)], True),
     ("kept connections that were closed", [(0, "abc", UP), (1, "abcabc", STALE)], False),
     ("nothing was tried", [(0, "abc", UP), (1, "abcabc", None)], False),
 ]

@@ -64,7 +64,7 @@ def test_what_is_under_way_can_be_given_up_as_well() -> None:
 
 def test_one_robots_given_up_is_asked_for_again() -> None:
     """Nobody may wait for an answer that nobody waits for."""
-    story = Story([A], {A: OK}, took_s=5.0)
+    story = Story([A], {A: OK}, took_s=5.0, max_parallel_per_domain=2)
     story.run(until=3.0)
     assert story.frontier.lanes["a.test"].held
     story.cancel_all()

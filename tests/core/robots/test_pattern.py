@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
-from amble.core.robots.pattern import escape, escape_path, matches, path_of
+from amble.core.robots.pattern import escape, escape_path, matches, path_in, path_of
+from amble.core.urls import normalize, parse
 from tests.core.robots.grammar import patterns, urls
 
 
@@ -33,6 +34,17 @@ def test_a_path_always_starts_with_a_slash(url: str) -> None:
     path = path_of(url)
     assert path.startswith("/")
     assert "#" not in path
+
+
+@given(urls)
+@example("http://a.test?q=/x")
+@example("http://a.test:80/x")
+@example("https:///a.test/x")
+@example("http://u:p@a.test\\x#/y")
+def test_what_has_passed_the_gate_needs_no_search_for_its_path(url: str) -> None:
+    passed = normalize(url)
+    parts = parse(passed) if isinstance(passed, str) else None
+    assert parts is None or path_in(parts.href) == parts.pathname + parts.search
 
 
 @pytest.mark.parametrize(

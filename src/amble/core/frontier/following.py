@@ -40,8 +40,8 @@ def leads_to(
     `follows`: links of this page are followed at all. `near` holds some of those seen, and is told of others.
     """
     depth, found_on, parent = visit.depth + 1, domain_of(visit.url), visit.url
-    if leads.canonical is not None and settings.follow_canonical:
-        url = leads.canonical
+    url = leads.canonical
+    if url is not None and url != visit.task and settings.follow_canonical:  # most pages name themselves
         out = scope.judge_canonical(url, visit.url)
         yield Found(
             Visit(url, depth=visit.depth, task=url, parent=parent, found_by=FoundBy.CANONICAL, found_on=found_on),
@@ -61,9 +61,8 @@ def leads_to(
         )
     obeys = settings.respect_nofollow
     # Most are at hand, and are left out before anything else is asked of them.
-    for link in [link for link in leads.links if link.url not in near or link.rel]:
-        url = link.url
-        if obeys and link.rel and link.nofollow:
+    for url, _, rel in [link for link in leads.links if link[0] not in near or link[2]]:
+        if obeys and NOFOLLOW in rel:
             yield Found(None, NOFOLLOW)
             continue
         if url in seen:

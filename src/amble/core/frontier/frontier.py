@@ -18,7 +18,7 @@ from amble.core.frontier.recall import Recall
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
 from amble.core.robots.policy import RobotsAnswer
-from amble.core.robots.verdict import Ask, Refused, Wait
+from amble.core.robots.verdict import Allowed, Ask, Refused, Wait
 from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import domain_of, origin_of
 
@@ -84,25 +84,32 @@ class Frontier(Lanes):
         """Send this one; or not before an instant; or do something else first."""
         if visit.kind is not Kind.ROBOTS:
             verdict = self.book.verdict(visit.url, now, lane.pace.gap_s)
-            if isinstance(verdict, Refused):
-                lane.take()
-                self.end_visits([visit], Over.refused(verdict.failure, verdict.reason), now, utc, changes)
-                return None
-            if isinstance(verdict, Wait):
-                lane.held = verdict.not_before is None  # somebody is asking: `release` when that is answered
-                if verdict.not_before is not None:
-                    lane.take()
-                    lane.push_later(visit, verdict.not_before)
-                return None
-            if isinstance(verdict, Ask):
-                return self._ask(verdict, lane, now)
-            self._slow_down(lane, origin_of(visit.url), verdict.crawl_delay_s)
+            if not isinstance(verdict, Allowed):
+                return self._heed_verdict(verdict, visit, lane, now, utc, changes)
+            if verdict.crawl_delay_s is not None or lane.is_slowed:
+                self._slow_down(lane, origin_of(visit.url), verdict.crawl_delay_s)
         permit = self.registry.reserve(lane.pace, now)
         if isinstance(permit, float):
             return permit
         lane.take()
         self.set_out(visit, permit, lane)
         return Ready(visit, permit)
+
+    def _heed_verdict(
+        self, verdict: Refused | Ask | Wait, visit: Visit, lane: Lane, now: float, utc: datetime, changes: Changes
+    ) -> Ready | float | None:
+        """The head of a lane may not be sent now, or not at all."""
+        if isinstance(verdict, Ask):
+            return self._ask(verdict, lane, now)
+        if isinstance(verdict, Refused):
+            lane.take()
+            self.end_visits([visit], Over.refused(verdict.failure, verdict.reason), now, utc, changes)
+            return None
+        lane.held = verdict.not_before is None  # somebody is asking: `release` when that is answered
+        if verdict.not_before is not None:
+            lane.take()
+            lane.push_later(visit, verdict.not_before)
+        return None
 
     def _ask(self, ask: Ask, lane: Lane, now: float) -> Ready | float:
         """Before anything else of an origin, its robots.txt."""
@@ -137,8 +144,10 @@ class Frontier(Lanes):
 
     def has_sitemaps(self, origin: str) -> bool | None:
         """Whether sitemaps of a site were found; None where nobody looked for any."""
+        if origin in self.walked:
+            return self.walked[origin]
         walk = self.walk_of(origin)
-        return self.walked.get(origin) if walk is None else walk.found
+        return None if walk is None else walk.found
 
     def walk_on(self, origin: str, now: float, utc: datetime) -> None:
         """Queue the sitemaps of a site that are known and not yet visited; they may lie at another host."""

@@ -87,9 +87,12 @@ class Lane:
         shared = self.pace.shared
         return shared is not None and self.pace.ready(now) and not shared.ready(now)
 
-    def push(self, visit: Visit) -> None:
+    def push(self, visit: Visit) -> bool:
+        """Whether it has become the first: only then may something be due here sooner than before."""
         # Retries and redirects keep their depth and so their place: breadth first, whatever happens on the way.
-        heapq.heappush(self._due, (_RANK[visit.kind], visit.depth, -visit.priority, next(_order), visit))
+        due = self._due
+        heapq.heappush(due, (_RANK[visit.kind], visit.depth, -visit.priority, next(_order), visit))
+        return due[0][4] is visit
 
     def push_later(self, visit: Visit, run_at: float) -> None:
         heapq.heappush(self._later, (run_at, next(_order), visit))
@@ -129,6 +132,11 @@ class Lane:
         else:
             self._asked_s[origin] = crawl_delay_s
         return True
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether any robots.txt asks for a delay, as far as was heeded."""
+        return bool(self._asked_s)
 
     @property
     def crawl_delay_s(self) -> float | None:

@@ -27,6 +27,7 @@ from amble.core.robots.book import RobotsBook
 from amble.core.urls import domain_of
 
 AT_ONCE = -math.inf  # where a domain stands in the heap that goes on while its connection is open
+PLACES_MAX = 16  # in the heap, of each domain; all but one of them are void
 TURNS_MAX = 8  # visits that it makes so, before others have theirs
 _order = count()
 
@@ -103,8 +104,8 @@ class Lanes:
     def queue(self, visit: Visit, now: float, utc: datetime) -> None:
         """Queue a visit whose task is counted already."""
         lane = self.lane(visit.url, now, utc)
-        lane.push(visit)
-        self.schedule(lane, now)
+        if lane.push(visit):
+            self.schedule(lane, now)
 
     def recall(self, recall: Recall, changes: Changes) -> None:
         """A new task that the store holds a page of: see what, first. Where many wait for that, it waits there."""
@@ -172,8 +173,15 @@ class Lanes:
             lane.token += 1  # whatever place it had is void
             if instant is not None:
                 heapq.heappush(self._heap, (instant, next(_order), lane.token, lane))
+                if len(self._heap) > PLACES_MAX * len(self.lanes) + PLACES_MAX:
+                    self._sweep()
         if instant is None and lane.waits_at is not None:
             self.leave_queue(lane, now)
+
+    def _sweep(self) -> None:
+        """Leave out places that are void: those of a domain that is always busy lie far ahead, and would pile up."""
+        self._heap = [place for place in self._heap if place[2] == place[3].token]
+        heapq.heapify(self._heap)
 
     def _due_at(self, lane: Lane, now: float, not_before: float | None) -> float | None:
         wake_at = lane.wake_at()
@@ -182,7 +190,7 @@ class Lanes:
         blocked = lane.pace.blocked_until > now
         if lane.over is not None or (blocked and self.stalled(lane, now) is not None):
             return now  # to end what is queued there
-        return max(wake_at, lane.rest_until, lane.pace.not_before if not_before is None else not_before)
+        return max(wake_at, lane.rest_until, lane.pace.due_at if not_before is None else not_before)
 
     def share(self, lane: Lane, address: str, now: float) -> None:
         """A domain was found at this address, whose budget it keeps to from now on, where the settings give it one."""

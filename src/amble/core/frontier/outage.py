@@ -17,6 +17,7 @@ from amble.core.outcome import Failure
 from amble.core.sites import site_of
 
 WINDOW_S = 20.0  # what a domain last said counts for so long
+FRESH_S = 1.0  # within this it need not be written down that it answers still
 SHARE = 0.9  # of the domains heard of in the window
 DOMAINS_MIN = 3  # fewer may well fail by chance
 DOMAINS_MIN_UNPROVEN = 8  # while nobody has answered yet: a list of dead names is no outage
@@ -46,6 +47,7 @@ _NETWORK = {
     Failure.NETWORK_DNS_FAILURE: Fault.NAMELESS,
 }
 _SITES_OR_NETWORKS = frozenset(_NETWORK.values())
+_ANSWERED = Fault.ANSWERED  # by a plain name, as it is looked up for every answer
 
 
 class Turn(Enum):
@@ -56,19 +58,21 @@ class Turn(Enum):
     BACK = "back"
 
 
+_NO_TURN = Turn.NONE
+
+
 def fault_of(fetched: Fetched) -> Fault | None:
     """None where the answer says nothing: the network was not tried."""
-    if fetched.local_fault and fetched.failure is Failure.NETWORK_RESET:
-        return Fault.STALE
-    if fetched.proxy_fault or fetched.local_fault:
-        return Fault.OWN
-    if fetched.failure in _UNTRIED:
+    failure, is_local = fetched.failure, fetched.local_fault
+    if is_local or fetched.proxy_fault:
+        return Fault.STALE if is_local and failure is Failure.NETWORK_RESET else Fault.OWN
+    if failure in _UNTRIED:
         return None
     if fetched.status is not None:
-        return Fault.ANSWERED  # though its body may have dripped away
-    if fetched.failure is None or fetched.dns_error == "no_such_name":  # a resolver that says no is up
-        return Fault.ANSWERED
-    return _NETWORK.get(fetched.failure, Fault.ANSWERED)
+        return _ANSWERED  # though its body may have dripped away
+    if failure is None or fetched.dns_error == "no_such_name":  # a resolver that says no is up
+        return _ANSWERED
+    return _NETWORK.get(failure, _ANSWERED)
 
 
 class Heard(NamedTuple):
@@ -122,7 +126,7 @@ class Outage:
             return True
         if fault is Fault.OWN:
             return self._is_patient(domain, now)
-        return fault in _SITES_OR_NETWORKS and self.since is not None
+        return self.since is not None and fault in _SITES_OR_NETWORKS
 
     def _is_patient(self, domain: str, now: float) -> bool:
         """Whether faults of our own may still pass; not where they are met at one domain for ever, and at no other."""
@@ -155,14 +159,9 @@ class Outage:
         """Take in what one answer says. `known`: the domain answered before."""
         if fault is None or fault is Fault.STALE:
             return Turn.NONE
-        failed = fault is not Fault.ANSWERED
+        if fault is _ANSWERED:
+            return self._answered(domain, now, known)
         self._hear(domain, Heard(now, fault, known), now)
-        if not failed:
-            self._ailing.pop(domain, None)
-            self._pardoned.pop(domain, None)
-            self._own_since.pop(domain, None)
-            self._proven, self._own_streak, self._gave_up = True, 0, False
-            return self._end() if self.since is not None else Turn.NONE
         self._own_streak = self._own_streak + 1 if fault is Fault.OWN else 0
         if fault is Fault.OWN:
             self._own_since.setdefault(domain, now)
@@ -179,6 +178,17 @@ class Outage:
         for failing in self.failing():
             self._pardoned[failing] = self._pardoned.get(failing, 0) + 1
         return Turn.DOWN
+
+    def _answered(self, domain: str, now: float, known: bool) -> Turn:
+        self._proven, self._own_streak, self._gave_up = True, 0, False
+        before = self._heard.get(domain)
+        if before is not None and before.fault is _ANSWERED and now - before.at < FRESH_S and self.since is None:
+            return _NO_TURN  # it has just said so: nothing has failed there since
+        self._hear(domain, Heard(now, _ANSWERED, known), now)
+        self._ailing.pop(domain, None)
+        self._pardoned.pop(domain, None)
+        self._own_since.pop(domain, None)
+        return _NO_TURN if self.since is None else self._end()
 
     def _all_fail(self) -> bool:
         if self._own_streak >= OWN_MIN:

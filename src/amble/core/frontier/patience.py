@@ -17,6 +17,7 @@ from amble.core.outcome import Failure
 from amble.core.pacing.events import NetworkBack, NetworkDown
 from amble.core.pacing.permit import Permit
 
+_ANSWERED = Fault.ANSWERED
 FAULT_WAIT_S = 5.0  # after a fault of our own, before its domain is asked again
 NOBODYS = Answer(failure=Failure.CANCELLED)  # no pace learns from this
 
@@ -29,6 +30,8 @@ class Patience:
         self.outage = Outage(give_up_after_s)
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
+        if not self.outage.is_down:
+            return self.frontier.next_ready(now, utc, changes)
         hold_until = self.outage.hold_until(now)
         if now < hold_until and not self.frontier.draining:
             return WaitUntil(hold_until)
@@ -42,14 +45,16 @@ class Patience:
     ) -> bool:
         """Whether this failure is not the site's: then its visit is put back as it was, and no pace hears of it."""
         outage, fault = self.outage, fault_of(fetched)
-        since = outage.since
-        turn = outage.observe(lane.domain, visit, fault, now, known=lane.pace.last_success is not None)
+        since, domain = outage.since, lane.pace.domain
+        turn = outage.observe(domain, visit, fault, now, known=lane.pace.last_success is not None)
+        if fault is _ANSWERED and since is None:
+            return False  # nearly every answer
         if turn is Turn.DOWN:
             self._pardon(now, utc, changes)
             changes.events = (*changes.events, NetworkDown("network", outage.reason, fetched.detail))
         elif turn is Turn.BACK and since is not None:
             changes.events = (*changes.events, NetworkBack("network", now - since))
-        if not outage.excuses(lane.domain, fault, now):
+        if not outage.excuses(domain, fault, now):
             return False
         changes.events = (*changes.events, *lane.pace.settle(permit, NOBODYS, now))
         self._put_back(visit, lane, fault is Fault.OWN, now, utc)

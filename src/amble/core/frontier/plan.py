@@ -71,7 +71,7 @@ class CrawlPlan(Intake):
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
         step = self.patience.next_ready(now, utc, changes)
-        while isinstance(step, Finished) and self.put_off and not self.frontier.draining:
+        while self.put_off and isinstance(step, Finished) and not self.frontier.draining:
             self.take_put_off(now, utc, changes)
             step = self.patience.next_ready(now, utc, changes)
         return step

@@ -182,7 +182,7 @@ class Member(Registry):
 
     def share(self, pace: Pace, address: str, now: float) -> None:
         super().share(pace, address, now)
-        if self.settings.limits_addresses and pace.shared is not None:
+        if self._limits_addresses and pace.shared is not None:
             self._commons.bind_address(self, pace.shared)
 
     def load(self, rows: Iterable[Learned], now: float, utc: datetime) -> None:

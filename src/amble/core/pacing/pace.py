@@ -88,12 +88,18 @@ class Pace(PaceState):
                 self._tell(CircuitHalfOpened(self.domain, "trial sent"))
             block.probes_out += 1
         self.last_start = now
-        if self.bounds.random_delay_s:
-            self.jitter_s = self.bounds.random() * self.bounds.random_delay_s
-        if self.strategy.counts_sends:
-            self.strategy.on_send(permit)
-        self._respace()
+        if self.bounds.random_delay_s or self.strategy.counts_sends:
+            self._start(permit)
         return permit
+
+    @property
+    def due_at(self) -> float:
+        """When to ask again, as far as is known before anything is settled: with every slot taken, when the first of
+        them counts as lost."""
+        flying = self.flying
+        if flying is None or len(flying) < self.parallel:
+            return self.not_before
+        return max(self.not_before, self._lost_at(flying[0]))
 
     def ready(self, now: float) -> bool:
         """Whether the domain itself holds nothing up; its address still may."""
@@ -124,7 +130,6 @@ class Pace(PaceState):
                     later.previous_at = max(later.previous_at, now)
         if now > self.last_start:
             self.last_start = now
-            self._respace()
 
     def cancel(self, permit: Permit) -> None:
         """Nothing was sent: the slot is given back as if it had never been taken."""
@@ -347,6 +352,13 @@ class Pace(PaceState):
         return self.bounds.settings.half_open_probes if tripped else 1
 
     # -- bookkeeping
+
+    def _start(self, permit: Permit) -> None:
+        """Where starts matter to the gap after them."""
+        if self.bounds.random_delay_s:
+            self.jitter_s = self.bounds.random() * self.bounds.random_delay_s
+        self.strategy.on_send(permit)
+        self._respace()
 
     def _land(self, permit: Permit) -> None:
         flying = self.flying or []

@@ -32,6 +32,7 @@ class Registry:
         self._unsaved: set[str] = set()  # evicted ones whose learning was not handed out yet
         self._blocked: dict[str, float] = {}  # until when, of domains of earlier runs that were not met yet
         self._asked_s: dict[str, float] = {}  # what robots.txt asks for, of evicted ones
+        self._limits_addresses = settings.limits_addresses  # asked with every answer
         self._addresses: dict[str, Pace] = {}
         self._address_of: dict[str, str] = {}  # of evicted domains
         self._swept_at = NEVER
@@ -68,7 +69,7 @@ class Registry:
 
     def share(self, pace: Pace, address: str, now: float) -> None:
         """From now on this domain also keeps to the budget of the address it was found at."""
-        if not self.settings.limits_addresses or (pace.shared is not None and pace.shared.domain == address):
+        if not self._limits_addresses or (pace.shared is not None and pace.shared.domain == address):
             return
         shared = self._addresses.get(address)
         if shared is None:

@@ -15,7 +15,7 @@ from amble.core.outcome import Failure
 from amble.core.pacing.backoff import exponential_s
 from amble.core.pacing.bounds import Random
 from amble.core.robots.lines import BODY_BYTES_MAX
-from amble.core.robots.pattern import escape_path, path_of
+from amble.core.robots.pattern import escape_path, path_in
 from amble.core.robots.policy import (
     ALLOW_ALL,
     REDIRECTS_MAX,
@@ -85,7 +85,7 @@ class RobotsBook:
 
     def _judged(self, policy: Policy, url: str) -> Verdict:
         # Google compares paths as they are spelled and asks callers to escape them alike first.
-        reason = policy.refusal(escape_path(path_of(url)))
+        reason = policy.refusal(escape_path(path_in(url)))
         if reason is not None:
             return Refused(Failure.ROBOTS_DISALLOWED, reason)
         delay_s = policy.crawl_delay_s

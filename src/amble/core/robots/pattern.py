@@ -8,7 +8,6 @@ import re
 _URL = re.compile(r"(?://)?(?:[^/?;#]*?://)?[^/?;#]*(?P<path>[/?;][^#\0]*)?")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _NOT_ASCII = {octet: f"%{octet:02X}" for octet in range(0x80, 0x100)}
-_WRITTEN_AS_IS = re.compile(r"[\x00-\x24\x26-\x7f]*")
 
 
 def path_of(url: str) -> str:
@@ -20,20 +19,24 @@ def path_of(url: str) -> str:
     return path if path[0] == "/" else f"/{path}"
 
 
+def path_in(url: str) -> str:
+    """The same of a URL that has passed the gate: its first slash behind the scheme's two is where the path begins."""
+    return url[url.find("/", 8) :]
+
+
 def escape(value: bytes) -> str:
     """A pattern in its one spelling: octets beyond ASCII percent-encoded, the digits of escapes in upper case."""
     text = value.decode("latin-1")
-    if _WRITTEN_AS_IS.fullmatch(text):
+    if "%" not in text and text.isascii():
         return text
     return _upper_escapes(text.translate(_NOT_ASCII))
 
 
 def escape_path(path: str) -> str:
     """A path in the spelling of patterns, so that `%e3` in a URL and `%E3` in a rule are the same octet."""
-    if _WRITTEN_AS_IS.fullmatch(path):
-        return path
-    if not path.isascii():
-        path = path.encode("utf-8", "replace").decode("latin-1").translate(_NOT_ASCII)
+    if path.isascii():
+        return _upper_escapes(path) if "%" in path else path
+    path = path.encode("utf-8", "replace").decode("latin-1").translate(_NOT_ASCII)
     return _upper_escapes(path)
 
 

@@ -23,7 +23,7 @@ class Strategy:
     __slots__ = ("delay_s", "gap_s", "note", "parallel")
 
     name: ClassVar[str]
-    counts_sends: ClassVar[bool] = False  # whether on_send has anything to do
+    counts_sends: ClassVar[bool] = False  # whether on_send has anything to do, and may change the gap
 
     def __init__(self) -> None:
         self.delay_s = self.gap_s = 0.0
