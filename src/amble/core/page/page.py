@@ -13,14 +13,11 @@ from amble.core.content_type import parse_mime_type
 from amble.core.headers import Headers
 from amble.core.page.canonical import Canonical, read_canonical
 from amble.core.page.directives import NO_DIRECTIVES, Directives, read_directives
-from amble.core.page.guard import is_calm
-from amble.core.page.linear import read_tokens
 from amble.core.page.lines import LinkLines
 from amble.core.page.links import Link, LinkList, collect_links
 from amble.core.page.markup import Markup, squeeze
 from amble.core.page.plain import read_plain
 from amble.core.page.refresh import Refresh, read_refresh
-from amble.core.page.tree import read_tree
 from amble.core.urls import Base
 
 MAX_LINKS = 5_000
@@ -104,6 +101,11 @@ def _read_markup(text: str, max_links: int) -> tuple[Markup, Reader]:
     plain = read_plain(text, anchors_max)
     if plain is not None:
         return plain, "plain"
+    # The readers of other pages take a while to load, and many a crawl meets none.
+    from amble.core.page.guard import is_calm
+    from amble.core.page.linear import read_tokens
+    from amble.core.page.tree import read_tree
+
     if is_calm(text):
         return read_tree(text, anchors_max), "tree"
     return read_tokens(text, anchors_max), "tokens"
