@@ -36,6 +36,12 @@ def test_a_new_file_gets_everything_and_a_second_run_does_nothing(connection: Du
     assert {"jobs", "tasks", "domains", "robots", "sitemap_urls", "requests", "links", "schema_version"} <= views
 
 
+def test_a_schema_of_the_same_name_that_somebody_else_made_is_no_version(connection: DuckDBPyConnection) -> None:
+    connection.execute("CREATE SCHEMA amble; CREATE TABLE amble.theirs (n INTEGER)")
+    assert schema_version(connection) == 0
+    assert migrate(connection, [ONE]) == 1
+
+
 def test_an_older_file_is_brought_up_step_by_step(connection: DuckDBPyConnection) -> None:
     assert migrate(connection, [ONE]) == 1
     assert migrate(connection, [ONE, TWO]) == 2

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.core.seen import SeenAt
@@ -73,7 +74,8 @@ class TargetTable:
 
     @classmethod
     def open(cls, connection: DuckDBPyConnection, name: TableName) -> TargetTable:
-        create(connection, name)
+        if create(connection, name):
+            return cls(name, {column: types[0] for column, types in COLUMNS.items()})
         table = cls(name, check(connection, name))
         table._load_known(connection)
         return table
@@ -147,16 +149,17 @@ class TargetTable:
 
 
 def create(connection: DuckDBPyConnection, name: TableName) -> bool:
-    """Whether the table had to be made."""
-    if _kind(connection, name) is not None:
-        return False
+    """Whether the table had to be made. Not asked first: the list of all tables takes long to make in a new process."""
     # ZSTD is what DuckDB would choose for bodies after trying everything else on them.
     columns = ", ".join(
         f"{quote(column)} {types[0]}{' USING COMPRESSION zstd' if types is _BODY else ''}"
         for column, types in COLUMNS.items()
     )
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(name.schema)}")
-    connection.execute(f"CREATE TABLE {name} ({columns})")
+    try:
+        connection.execute(f"CREATE TABLE {name} ({columns})")
+    except duckdb.CatalogException:  # the name is taken
+        return False
     return True
 
 
