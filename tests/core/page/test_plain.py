@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amble.core.page import plain
 from amble.core.page.plain import read_plain
 from amble.core.page.tree import read_tree
 from tests.core.page.hostile import PATTERNS, Pattern, repeated, within
@@ -78,6 +79,25 @@ def test_what_only_a_tree_can_tell_is_not_plain(text: str) -> None:
 
 def test_more_anchors_than_wanted_are_for_others_to_count() -> None:
     assert read_plain("<a href='/x'>y</a>" * 50, 30) is None
+
+
+# --- What is remembered --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_links_say_the_same_when_they_are_met_again(text: str) -> None:
+    plain._known.clear()
+    assert read_plain(text, 1000) == read_plain(text, 1000) == read_tree(text, 1000)
+
+
+def test_remembered_links_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "_KNOWN_MAX", 10)
+    plain._known.clear()
+    held = []
+    for number in range(25):
+        read_plain(f'<a href="/{number}">x</a><a href="/{"x" * 300}">too long</a><a name="to nowhere"></a>', 1000)
+        held.append(len(plain._known))
+    assert held == [*range(1, 11), *range(1, 11), *range(1, 6)]
 
 
 # --- Against the tree, on pages where all but the writing of tags is out of order ----------------------------------

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from string import ascii_lowercase
 
 from amble.core.page.markup import ANCHOR_CHARS_MAX, TITLE_CHARS_MAX, Markup, other_href, squeeze
 from amble.core.page.references import unescape_text, unescape_value
@@ -36,9 +37,14 @@ def _name_but(stops: Iterable[str]) -> str:
     rests: dict[str, list[str]] = {}
     for name in stops:
         rests.setdefault(name[0], []).append(name[1:])
-    free = "".join(letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in rests)
     bound = (f"{letter}(?!(?:{'|'.join(rest)})[{W}/>])" for letter, rest in rests.items())
-    return rf"(?:{'|'.join([f'[{free}]', *bound])})[a-z0-9-]*+"
+    return rf"(?:{'|'.join([_letter_but(rests), *bound])})[a-z0-9-]*+"
+
+
+def _letter_but(stops: Iterable[str]) -> str:
+    """A letter that none of `stops` begins with."""
+    first = {name[0] for name in stops}
+    return f"[{''.join(letter for letter in ascii_lowercase if letter not in first)}]"
 
 
 def _element(name: str, content: str) -> str:
@@ -61,13 +67,16 @@ _THEN_A_PART = rf"(?={_S}*+(?:<{COMMENT}{_S}*+)*+<(?:/?(?:{_PARTS})|/table)[{W}/
 _RAW_TEXT = ("iframe", "script", "style", "textarea")
 _ITEMS = ("a", "base", "html", "link", "meta", "title")
 _NEVER = ("area", "frameset", "math", "noembed", "noframes", "plaintext", "template", "xmp")  # on a plain page
-_SPECIAL = (*_ITEMS, *_NEVER, *_RAW_TEXT, *_CELLS, *_ROWS, "table", "select", "svg")
+_SPECIAL = (*_ITEMS, *_NEVER, *_RAW_TEXT, *_ROWS, "table", "select", "svg")
+_SPECIAL_ENDS = ("a", *_CELLS, *_ROWS)
 
+# An expression tries its branches in turn, and looks ahead in five times the time of a letter. So what is written most
+# often comes first: end tags whose first letter says that they are passed over, and two that pages are full of.
 _PASSED_OVER = "|".join(
     [
-        rf"/{_name_but(('a', *_CELLS, *_ROWS))}{_S}*+>",
-        rf"{_name_but(_SPECIAL)}{_ATTRIBUTES}{_VOID_END}",
-        rf"(?:{'|'.join(_CELLS)}){_ATTRIBUTES}{_VOID_END}",
+        rf"/{_letter_but(_SPECIAL_ENDS)}[a-z0-9-]*+>|p>|li>",
+        rf"/{_name_but(_SPECIAL_ENDS)}{_S}*+>",
+        rf"{_name_but(_SPECIAL)}(?:>|{_ATTRIBUTES}{_VOID_END})",
         rf"(?:table|{'|'.join(_ROWS)}){_ATTRIBUTES}{_VOID_END}{_THEN_A_PART}",
         rf"/(?:{_PARTS}){_S}*+>{_THEN_A_PART}",
         COMMENT,
@@ -87,53 +96,91 @@ _IN_LINE = (
 )
 _OTHERS_IN_LINE = rf"(?:br|img|source|wbr){_ATTRIBUTES}{_VOID_END}|{COMMENT}|{DRAWING}"
 _LINE_TAG = re.compile(rf"<(?:(/?)({_IN_LINE}){_ATTRIBUTES}{_S}*+>|{_OTHERS_IN_LINE})")
-_SAID = rf"(>[^<]*+(?:<(?:(?:{_IN_LINE}){_ATTRIBUTES}{_S}*+>|/(?:{_IN_LINE}){_S}*+>|{_OTHERS_IN_LINE})[^<]*+)*+)"
-_NOT_HREF = rf"(?:{_S}++(?!href[{W}=/>])[a-z0-9:_@.-]++(?:={_VALUE})?+)*+"
+_LINE = rf"[^<]*+(?:<(?:(?:{_IN_LINE}){_ATTRIBUTES}{_S}*+>|/(?:{_IN_LINE}){_S}*+>|{_OTHERS_IN_LINE})[^<]*+)*+"
 _ITEM = "|".join(
     [
-        rf"a({_NOT_HREF}){_S}++href=\"([^\"\r]++)\"({_NOT_HREF}){_S}*+{_SAID}</a{_S}*+>",  # nearly all links
-        rf"a({_ATTRIBUTES}){_S}*+{_SAID}</a{_S}*+>",
-        rf"(base|html|link|meta)({_ATTRIBUTES}){_VOID_END}",
-        rf"title{_ATTRIBUTES}{_S}*+(>[^<]*+)</title{_S}*+>",
+        rf"a{_ATTRIBUTES}{_S}*+>{_LINE}</a{_S}*+>",
+        rf"(?:base|html|link|meta){_ATTRIBUTES}{_VOID_END}",
+        rf"title{_ATTRIBUTES}{_S}*+>[^<]*+</title{_S}*+>",
     ]
 )
+_SHORT_LINK = r"a href=\"[^\"\r]++\">[^<]*+</a>"  # finds nothing that the others would not, only sooner
 # Each match runs up to the next item, and the last one takes in all that is not plain: nothing is left out in between.
-_NEXT = re.compile(rf"[^<]*+(?:<(?:{_PASSED_OVER})[^<]*+)*+(?:<(?:{_ITEM})|\Z|(<(?s:.*)))")
+_NEXT = re.compile(rf"[^<]*+(?:<(?:{_PASSED_OVER})[^<]*+)*+(?:<({_SHORT_LINK}|{_ITEM}|(?s:.*))|\Z)")
+_IS_ITEM = re.compile(_ITEM)
+
+# --- What is found -------------------------------------------------------------------------------------------------
+
+_NOT_HREF = rf"(?:{_S}++(?!href[{W}=/>])[a-z0-9:_@.-]++(?:={_VALUE})?+)*+"
+_SHORT = re.compile(r"a href=\"([^\"]++)\">([^<]*+)</a>")
+_LONG = re.compile(rf"a({_NOT_HREF}){_S}++href=\"([^\"]++)\"({_NOT_HREF}){_S}*+>(.*)</a{_S}*+>", re.DOTALL)
+_TAG = re.compile(r"([a-z]++)((?:[^\"'>]++|\"[^\"]*+\"|'[^']*+')*+)>")  # in an item, quotes do nothing but hold values
+
+# An <a> as written -> its href, rel and text. The pages of a site share many.
+_known: dict[str, tuple[str, str, str]] = {}
+_KNOWN_MAX = 20_000
+_KNOWN_CHARS_MAX = 300  # longer ones are read, not remembered: a cache must not be a way to fill memory
 
 
 def read_plain(text: str, anchors_max: int) -> Markup | None:
     """The findings of one pass; None if the page is not plain."""
     found = _NEXT.findall(text) if len(text) <= _CHARS_MAX else []
-    if not 0 < len(found) <= anchors_max or any(rest for *_, rest in found[-2:]):
+    if not 0 < len(found) <= anchors_max or not all(map(_is_item, found[-2:])):
         return None
     markup = Markup(anchors_max)
-    for before, href, after, content, raw, other_content, name, void_raw, title, _ in found:
-        if href:
-            said = _said(content)
-            if said is None:
-                return None
-            rel = attributes_of(before + after).get("rel", "") if "rel" in before or "rel" in after else ""
-            markup.anchors.append((unescape_value(href), rel, said))
-        elif other_content:
-            said = _said(other_content)
-            if said is None:
-                return None
-            _add_anchor(markup, attributes_of(raw), said)
-        elif name:
-            _add_void(markup, name, attributes_of(void_raw))
-        elif title and markup.title is None:
-            markup.title = squeeze(unescape_text(title[1:]), TITLE_CHARS_MAX)
+    known, keep = _known.get, markup.anchors.append
+    for raw in found:
+        anchor = known(raw)
+        if anchor is not None:
+            keep(anchor)
+        elif raw and not _read(raw, markup):
+            return None
     markup.anchors_seen = len(markup.anchors)
     return markup
 
 
-def _said(content: str) -> str | None:
-    """The text of what stands between the name of an <a> and its end; None if a tag in it ends what began outside."""
+def _is_item(raw: str) -> bool:
+    """Whether this is an item, or the empty end of a page; all that follows something not plain is neither."""
+    return not raw or raw in _known or _IS_ITEM.fullmatch(raw) is not None
+
+
+def _read(raw: str, markup: Markup) -> bool:
+    """Take in what an item says; False if only a tree can tell."""
+    if short := _SHORT.fullmatch(raw):
+        return _read_anchor(markup, raw, unescape_value(short[1]), "", short[2])
+    if long := _LONG.fullmatch(raw):
+        before, href, after, content = long.groups()
+        rel = attributes_of(before + after).get("rel", "") if "rel" in before or "rel" in after else ""
+        return _read_anchor(markup, raw, unescape_value(href), rel, content)
+    tag = _TAG.match(raw)
+    assert tag is not None, "an item begins with a tag"
+    name, attributes, content = tag[1], attributes_of(tag[2]), raw[tag.end() : raw.rfind("<")]
+    if name == "a":
+        found = attributes.get("href") or other_href(attributes)
+        return _read_anchor(markup, raw, found, attributes.get("rel", ""), content)
+    if name == "title":
+        markup.title = squeeze(unescape_text(content), TITLE_CHARS_MAX) if markup.title is None else markup.title
+    elif name != "html":
+        markup.add_void(name, attributes)
+    elif markup.lang is None:
+        markup.lang = attributes.get("lang")
+    return True
+
+
+def _read_anchor(markup: Markup, raw: str, href: str | None, rel: str, content: str) -> bool:
+    """Take in an <a>, and remember what it says; False if a tag in it ends what began outside."""
     if "<" in content:
         if not _ends_what_it_begins(content):
-            return None
+            return False
         content = ANY_MARKUP.sub("", content)
-    return squeeze(unescape_text(content[1:]), ANCHOR_CHARS_MAX)
+    if href is not None:
+        anchor = (href, rel, squeeze(unescape_text(content), ANCHOR_CHARS_MAX))
+        markup.anchors.append(anchor)
+        if len(raw) <= _KNOWN_CHARS_MAX:
+            if len(_known) >= _KNOWN_MAX:
+                _known.clear()
+            _known[raw] = anchor
+    return True
 
 
 def _ends_what_it_begins(content: str) -> bool:
@@ -144,16 +191,3 @@ def _ends_what_it_begins(content: str) -> bool:
         elif not opened or opened.pop() != name:
             return False
     return True
-
-
-def _add_anchor(markup: Markup, attributes: dict[str, str], said: str) -> None:
-    href = attributes.get("href") or other_href(attributes)
-    if href is not None:
-        markup.anchors.append((href, attributes.get("rel", ""), said))
-
-
-def _add_void(markup: Markup, name: str, attributes: dict[str, str]) -> None:
-    if name != "html":
-        markup.add_void(name, attributes)
-    elif markup.lang is None:
-        markup.lang = attributes.get("lang")

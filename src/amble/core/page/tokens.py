@@ -44,7 +44,8 @@ def attributes_of(raw: str) -> dict[str, str]:
     for name, double, single, bare in _pieces(raw):
         name = name.lower()
         if name not in found and (len(found) < _KEPT_MAX or name in _ASKED_FOR):
-            found[name] = unescape_value(double or single or bare)
+            value = double or single or bare
+            found[name] = unescape_value(value) if "&" in value else value
     return found
 
 
