@@ -100,7 +100,7 @@ class Crawl:
 
     def _send(self, ready: Ready) -> None:
         visit, permit = ready
-        lane = self.plan.frontier.lanes[self.plan.frontier.key_of(visit.url)]
+        lane = self.plan.frontier.lanes[permit.domain]
         sent, landed = partial(self._sent, lane, permit), partial(self._landed, lane, ready)
         self._under_way[permit] = self.visitor.visit(visit, permit.gap_s, sent, landed)
 

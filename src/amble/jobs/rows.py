@@ -156,7 +156,7 @@ def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, ut
     # Whoever overtook the request before it, while that was connecting, came at the same time at the earliest.
     gap_s = max(0.0, sent_at - permit.previous_at)
     return RequestRow(
-        job_id, session, domain_of(url), url, permit.seq,
+        job_id, session, permit.domain, url, permit.seq,
         sent_at,  # reserved, and
         sent_at,  # started
         utc - timedelta(seconds=elapsed_s),
@@ -212,7 +212,7 @@ def _with(row: DomainRow, learned: Learned) -> DomainRow:
 
 def limits_met(registry: Paces, changes: Changes, ready: Ready | None, now: float, utc: datetime) -> list[DomainRow]:
     """What was just learned of domains that refused us, asked us to wait, or answer again."""
-    asked = None if ready is None else registry.find(domain_of(ready.visit.url))
+    asked = None if ready is None else registry.find(ready.permit.domain)
     blocked = asked is not None and asked.blocked_until > now  # also where a Retry-After came with a page
     if not blocked and not changes.events:
         return []

@@ -331,7 +331,7 @@ def test_the_pause_of_a_strategy_does_not_shorten_it(strategy: StrategyName) -> 
     story = Story(strategy)
     story.visit(limited(1_000.0))
     until = story.pace.blocked_until
-    late = Permit(99, 0.0, 0.0, story.pace.epoch, 0.0, story.pace.source, 1, probe=False)
+    late = Permit(story.pace.domain, 99, 0.0, 0.0, story.pace.epoch, 0.0, story.pace.source, 1, probe=False)
     late.state = late.state.LOST
     story.settle(late, LIMITED)  # a refusal without Retry-After, in the same block
     assert story.pace.blocked_until >= until

@@ -29,9 +29,8 @@ class Watch:
         for _ in range(count):
             self.seq += 1
             self.now += step_s
-            permit = Permit(
-                self.seq, self.now - latency_s, self.now - 1, 0, 0.1, Source.LEARNED, in_flight, probe=False
-            )
+            sent_at = self.now - latency_s
+            permit = Permit("a.test", self.seq, sent_at, self.now - 1, 0, 0.1, Source.LEARNED, in_flight, probe=False)
             slow = self.guard.observe(permit, latency_s, self.now)
         return slow
 

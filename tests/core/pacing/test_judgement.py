@@ -71,3 +71,12 @@ def test_an_answer_without_a_page_counts_as_an_answer(answer: Answer) -> None:
     assert story.pace.block is None
     story.visits(5, answer)
     assert story.pace.strategy.delay_s == 1.5
+
+
+def test_pages_that_are_missing_are_no_trouble() -> None:
+    """Most sites lack the usual sitemaps: nothing is kept of that."""
+    story = Story("fixed")
+    story.visits(3, NOT_FOUND)
+    assert (story.pace.successes, story.pace.trouble) == (3, None)
+    story.visit(FORBIDDEN)
+    assert story.pace.trouble is not None

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from amble.core.outcome import Failure
-from amble.core.robots.policy import Access, RobotsAnswer, Terms, access_of, policy_of, read_policy
+from amble.core.robots.policy import ALLOW_ALL, Access, RobotsAnswer, Terms, access_of, policy_of, read_policy
 from amble.errors import SettingsError
 from tests.conformance import conformance
 
@@ -128,3 +128,13 @@ def test_what_is_no_robots_txt_disallows_nothing(body: bytes) -> None:
 def test_a_user_agent_without_a_name_is_refused() -> None:
     with pytest.raises(SettingsError, match="has no name"):
         Terms.of("123 (+https://example.com)")
+
+
+@pytest.mark.parametrize("body", [b"", b"user-agent: *\ndisallow:\n", b"user-agent: other\ndisallow: /\n"])
+def test_files_that_ask_for_nothing_share_one_policy(body: bytes) -> None:
+    assert read_policy(body, URL, AMBLE) is ALLOW_ALL
+
+
+@pytest.mark.parametrize("line", [b"disallow: /x", b"crawl-delay: 2", b"sitemap: /s.xml", b"content-usage: train-ai=n"])
+def test_files_that_ask_for_anything_do_not(line: bytes) -> None:
+    assert read_policy(b"user-agent: *\n" + line, URL, AMBLE) is not ALLOW_ALL

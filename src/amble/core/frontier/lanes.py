@@ -65,6 +65,7 @@ class Lanes:
         self.resumed_at: float | None = None  # an earlier run may have asked anybody just before
         self.draining = False  # let what is under way end, send nothing more
         self._heap: list[tuple[float, int, int, Lane]] = []
+        self._settling: Lane | None = None  # what is settled there changes when it is due more than once
 
     @property
     def queued(self) -> int:
@@ -158,6 +159,8 @@ class Lanes:
         """Put a domain where its next visit is due; one place at a time. The one that is ready longest comes first,
         save for those that have just `answered`: their connection is open still, and would not be when all others had
         their turn. After a few visits they go behind all others."""
+        if lane is self._settling:
+            return  # until all of it is settled
         if self.backlog.stored and lane.domain in self.backlog.stored:
             self.backlog.feed(lane.domain, len(lane), self.held)
         instant = self._due_at(lane, now, not_before)
@@ -198,6 +201,7 @@ class Lanes:
 
     def look_again(self, lane: Lane, now: float) -> None:
         """Something was settled here: its own next visit may be due, and those of whoever shares its address."""
+        self._settling = None
         self.schedule(lane, now, answered=True)
         self.forget_if_idle(lane, now)
         self.look_at_neighbours(lane.pace, now)
@@ -263,8 +267,11 @@ class Lanes:
         self.registry.settled(lane.pace)
         return True
 
-    def landed(self, visit: Visit, lane: Lane) -> None:
+    def landed(self, visit: Visit, permit: Permit) -> Lane:
+        """A request is over. Its lane, which has to be looked at again when everything about it is settled."""
+        lane = self._settling = self.lanes[permit.domain]
         self._count(visit, lane, -1)
+        return lane
 
     def _count(self, visit: Visit, lane: Lane, step: int) -> None:
         self.under_way += step

@@ -36,6 +36,9 @@ from amble.core.urls import Refusal, domain_of, origin_of
 LOST = "every process that read it died"
 ONCE_MORE_WAIT_S = 10.0  # names are looked up anew by then
 Reading = Page | Policy | SitemapDocument | None
+# Enum members by a plain name: looking them up in their class takes several times as long.
+_ROBOTS, _SITEMAP, _PAGE = Kind
+_DONE, _ALL = State.DONE, Keeps.ALL
 _NOINDEX = {"keep": Keeps.ALL, "drop_body": Keeps.ROW, "drop_row": Keeps.NOTHING}
 
 
@@ -101,33 +104,33 @@ class CrawlPlan(Intake):
         visit, permit = self.patience.outage.forgive(ready.visit), ready.permit
         changes = Changes()
         frontier = self.frontier
-        lane = frontier.lane(visit.url, now, utc)
-        frontier.landed(visit, lane)
+        lane = frontier.landed(visit, permit)
         if self.patience.spares(visit, permit, lane, fetched, now, utc, changes):
             return changes
         answer = _answer(fetched, utc)
         events = lane.pace.settle(permit, answer, now)
         if events:
             changes.events = (*changes.events, *events)
-        failure = fetched.failure or (failure_of_status(fetched.status) if fetched.status else None)
+        kind, status = visit.kind, fetched.status
+        failure = fetched.failure or (failure_of_status(status) if status else None)
         if answer.challenge and failure in (None, Failure.HTTP_CLIENT_ERROR, Failure.HTTP_SERVER_ERROR):
             failure = Failure.BLOCKED_BY_BOT_PROTECTION
-        unchanged = fetched.status == 304 and failure is None and visit.kind is Kind.PAGE
+        unchanged = status == 304 and failure is None and kind is _PAGE
         if unchanged and not visit.is_conditional:
             failure = Failure.NETWORK_PROTOCOL_ERROR  # RFC 9110 15.4.5: nobody asked whether it had changed
         self._watch(lane, failure, changes)
-        if visit.kind is Kind.ROBOTS:
+        if kind is _ROBOTS:
             policy = reading if isinstance(reading, Policy) else None
             self.discovery.robots(visit, fetched, answer, policy, now, utc, changes)
         elif failure is not None and self._retries(visit, failure, fetched):
             self._again(visit, lane, failure, fetched, now)
-        elif visit.kind is Kind.SITEMAP:
+        elif kind is _SITEMAP:
             document = reading if isinstance(reading, SitemapDocument) else None
             own = self.discovery.sitemap(visit, fetched, failure, document, now, utc, changes)
             self.pour_in(Inflow(lists(own, visit, self.scope)), now, utc, changes)
         elif unchanged and failure is None:
             frontier.await_store(Recall(visit, fetched=fetched))  # ends when its links are followed, which lie there
-        elif fetched.status in REDIRECTS and fetched.failure is None:
+        elif status in REDIRECTS and fetched.failure is None:
             self._redirect(visit, fetched, now, utc, changes)
         else:
             page = reading if isinstance(reading, Page) else None
@@ -155,8 +158,7 @@ class CrawlPlan(Intake):
         visit, permit = ready
         changes = Changes()
         frontier = self.frontier
-        lane = frontier.lane(visit.url, now, utc)
-        frontier.landed(visit, lane)
+        lane = frontier.landed(visit, permit)
         changes.events = lane.pace.settle(permit, Answer(failure=Failure.CANCELLED), now)
         if visit.kind is Kind.ROBOTS:
             frontier.book.forget_ask(visit.task)
@@ -175,8 +177,7 @@ class CrawlPlan(Intake):
         """
         visit, permit = ready
         changes, frontier = Changes(), self.frontier
-        lane = frontier.lane(visit.url, now, utc)
-        frontier.landed(visit, lane)
+        lane = frontier.landed(visit, permit)
         changes.events = lane.pace.settle(permit, Answer(failure=Failure.CANCELLED), now)
         run_at = retry_at(visit.attempt, now, lane.pace.not_before, frontier.registry.settings, self._random)
         if run_at is not None and visit.kind is not Kind.ROBOTS:
@@ -249,7 +250,7 @@ class CrawlPlan(Intake):
         now: float, utc: datetime, changes: Changes,
     ) -> None:  # fmt: skip
         if failure is None:
-            final = self._final(visit, State.DONE, None, fetched.detail, fetched, page)
+            final = self._final(visit, _DONE, None, fetched.detail, fetched, page)
             lane.failed_streak = 0
             leads = Leads() if page is None else Leads.of(page)
             self.pour_in(Inflow(self.found_on(visit, leads), final), now, utc, changes)
@@ -274,7 +275,7 @@ class CrawlPlan(Intake):
         self, visit: Visit, state: State, failure: Failure | None, reason: str, fetched: Fetched | None,
         page: Page | None,
     ) -> Final:  # fmt: skip
-        keeps = _NOINDEX[self.settings.noindex] if page is not None and page.robots.noindex else Keeps.ALL
+        keeps = _NOINDEX[self.settings.noindex] if page is not None and page.robots.noindex else _ALL
         return Final(visit, state, failure, reason, fetched, page, keeps)
 
 

@@ -31,6 +31,7 @@ from amble.errors import AlreadySettled
 # Enum members by a plain name: looking them up in their class costs more than all else on the way of an answer.
 ISSUED, SETTLED, LOST = PermitState
 SUCCESS, LIMITED, FAILED, IGNORED = Outcome
+_TELLING = frozenset({403, 429})  # statuses below 500 that may say something about the pace
 _TOLD = 0.1  # a delay that moved by less than this share is not worth an event
 
 
@@ -75,8 +76,9 @@ class Pace(PaceState):
         self.seq += 1
         in_flight = 1 if flying is None else len(flying) + 1
         permit = Permit(
-            self.seq, now, self.last_start, self.epoch, self.gap_s, self.source, in_flight, block is not None
-        )
+            self.domain, self.seq, now, self.last_start, self.epoch, self.gap_s, self.source, in_flight,
+            block is not None,
+        )  # fmt: skip
         if shared is not None:
             permit.shared, permit.holder = shared, self.shared
         if flying is None:
@@ -201,8 +203,8 @@ class Pace(PaceState):
         status, failure, _, retry_after_s, _, challenge = answer
         trouble = self.trouble
         if trouble is None:
-            if status is not None and status < 400 and failure is None and not challenge:
-                return SUCCESS
+            if failure is None and not challenge and status is not None and status < 500 and status not in _TELLING:
+                return SUCCESS  # a page, or that there is none
             trouble = self.trouble = Trouble()
         trouble.note_status(status)
         if challenge:

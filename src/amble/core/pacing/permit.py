@@ -39,6 +39,7 @@ class Permit:
 
     __slots__ = (
         "awaited",
+        "domain",
         "epoch",
         "gap_s",
         "holder",
@@ -54,6 +55,7 @@ class Permit:
 
     def __init__(
         self,
+        domain: str,
         seq: int,
         sent_at: float,
         previous_at: float,
@@ -63,6 +65,7 @@ class Permit:
         in_flight: int,
         probe: bool,
     ) -> None:
+        self.domain = domain
         self.seq = seq
         self.sent_at = sent_at
         self.previous_at = previous_at  # start of the request before it; -inf for the first

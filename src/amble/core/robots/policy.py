@@ -133,10 +133,13 @@ def read_policy(body: bytes, robots_url: str, terms: Terms) -> Policy:
     group = file.group_for(terms.token)
     sitemaps = _sitemaps(file.sitemaps, robots_url)
     usage = read_usage(group.extras, terms.purpose)
+    delay_s = crawl_delay_s(group.extras)
     text = [*[rule.pattern for rule in group.rules], *sitemaps, *usage.lines]
+    if delay_s is None and not any(text):
+        return ALLOW_ALL  # many files say no more, and need not take room each
     return Policy(
         rules=Rules(group.rules),
-        crawl_delay_s=crawl_delay_s(group.extras),
+        crawl_delay_s=delay_s,
         sitemaps=sitemaps,
         usage=usage,
         weight=_BYTES_PER_LINE * len(text) + _BYTES_PER_CHARACTER * sum(map(len, text)),
