@@ -67,7 +67,10 @@ if not TYPE_CHECKING:  # else the checker would believe in every name
     def __getattr__(name: str) -> Any:
         home = _HOME_OF.get(name)
         if home is not None:
-            value = getattr(import_module(home), name)
+            from amble.collecting import seldom
+
+            with seldom():
+                value = getattr(import_module(home), name)
         elif name == "__version__":
             from importlib.metadata import version
 

@@ -1,15 +1,12 @@
-"""The words of the command line: the verbs, and a flag for every setting there is."""
+"""The words of the command line: the verbs, and what may follow each."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
-
-from amble.settings import SYNONYMS, fields
-from amble.settings_text import kinds_of
 
 _HELP = """\
 A polite web crawler that learns the pace each site can bear.
@@ -24,8 +21,19 @@ A polite web crawler that learns the pace each site can bear.
 class Parser(argparse.ArgumentParser):
     """Mistakes are told with the nearest word that is known."""
 
+    later: Callable[[], None] | None = None  # adds what is known only of the verb that is called for
+
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **{"allow_abbrev": False, "formatter_class": _Help, **options})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        self._complete()
+        return super().parse_known_args(args, namespace)
+
+    def _complete(self) -> None:
+        if self.later is not None:
+            self.later()
+            self.later = None
 
     def error(self, message: str) -> NoReturn:
         hint = self._hint(message)
@@ -40,6 +48,7 @@ class Parser(argparse.ArgumentParser):
         return None
 
     def flags(self) -> list[str]:
+        self._complete()
         return [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
 
 
@@ -51,6 +60,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
     """What was typed. Whatever is not known ends the program with exit code 2 and the nearest word that is."""
     parser = make_parser()
+    arguments: argparse.Namespace
     arguments, unknown = parser.parse_known_args(words)
     if arguments.verb is None and not arguments.version:
         parser.error(f"{unknown[0]!r} is not known here" if unknown else "a verb is missing")
@@ -127,12 +137,6 @@ def verbs_of(parser: Parser) -> dict[str, Parser]:
     return dict(found.choices)
 
 
-def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given as flags, by name, as text."""
-    names = [*(name for _, name, _ in fields()), *SYNONYMS]
-    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
-
-
 def _add_seeds(parser: Parser) -> None:
     parser.add_argument(
         "seeds", nargs="*", metavar="URL", help="a host or root URL means the site, a longer one the page"
@@ -140,7 +144,7 @@ def _add_seeds(parser: Parser) -> None:
     parser.add_argument("--seeds", dest="seeds_file", metavar="FILE", help="more of them, one per line; - for stdin")
     parser.add_argument("--into", metavar="FILE", help="default: named after the first host")
     parser.add_argument("--table", default="pages", help="the table to fill (default %(default)s)")
-    add_settings(parser)
+    _add_settings(parser)
 
 
 def _add_model(parser: Parser) -> None:
@@ -155,34 +159,13 @@ def _add_model(parser: Parser) -> None:
     model.add_argument("--retry-after", action="store_true", default=None, help="it says how long to wait")
     model.add_argument("--latency", type=float, metavar="SECONDS", help="how long an answer takes")
     model.add_argument("--crawl-delay", type=float, metavar="SECONDS", help="what its robots.txt asks for")
-    add_settings(parser, ("pacing",))
+    _add_settings(parser, ("pacing",))
 
 
-def add_settings(parser: Parser, only: Sequence[str] = ()) -> None:
-    """A flag for each setting, told by the setting itself."""
-    parts: dict[str, Any] = {}
-    others = {name: other for other, name in SYNONYMS.items()}
-    for part, name, info in fields():
-        if only and part not in only:
-            continue
-        if part not in parts:
-            parts[part] = parser.add_argument_group(part)
-        kinds = kinds_of(info.annotation)
-        told = (info.description or "").replace("%", "%%")
-        options: dict[str, Any] = {"metavar": name.rsplit("_", 1)[-1].upper()}
-        if bool in kinds:
-            words = "true|false|auto" if str in kinds else "true|false"
-            options = {"nargs": "?", "const": "true", "metavar": words}
-        elif tuple in kinds:
-            options = {"metavar": "A,B"}
-        elif dict in kinds:
-            options = {"metavar": "JSON"}
-        parts[part].add_argument(_flag(name), dest=name, help=told, **options)
-        if name in others:
-            parts[part].add_argument(
-                _flag(others[name]), dest=others[name], help=f"the same as {_flag(name)}", **options
-            )
+def _add_settings(parser: Parser, only: Sequence[str] = ()) -> None:
+    def add() -> None:
+        from amble.cli.flags import add_settings  # the models of all settings: they take a while to load
 
+        add_settings(parser, only)
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    parser.later = add

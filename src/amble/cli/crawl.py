@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from amble.cli.arguments import settings_of
 from amble.cli.exits import Exit, exit_of
+from amble.cli.flags import settings_of
 from amble.cli.look import must_exist
 from amble.cli.screen import Screen
 from amble.cli.shown import say, show_json

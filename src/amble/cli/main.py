@@ -9,6 +9,7 @@ from importlib import import_module
 
 from amble.cli.arguments import parse
 from amble.cli.shown import show
+from amble.collecting import seldom
 from amble.errors import AmbleError, BadDomain, BadUrl, SettingsError
 
 # Imported when they are called for, so that each verb starts in its own time.
@@ -32,6 +33,7 @@ _HOMES = {
 }
 
 
+@seldom()
 def main(words: Sequence[str] | None = None) -> int:
     arguments = parse(words)
     try:

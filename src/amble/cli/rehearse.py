@@ -6,8 +6,8 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from amble.cli.arguments import settings_of
 from amble.cli.exits import Exit
+from amble.cli.flags import settings_of
 from amble.cli.look import must_exist
 from amble.cli.shown import show, show_json
 from amble.core.pacing.learned import Learned

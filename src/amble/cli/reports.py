@@ -7,9 +7,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from amble.cli.arguments import settings_of
 from amble.cli.crawl import default_file, seeds_of
 from amble.cli.exits import Exit
+from amble.cli.flags import settings_of
 from amble.cli.look import find_out, must_exist
 from amble.cli.shown import say, show, show_json
 from amble.core.seeds import seed_url

@@ -13,6 +13,7 @@ from typing import Any
 
 from amble.assemble import make_plan
 from amble.clock import Clock, SystemClock
+from amble.collecting import seldom
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Ready, State
@@ -24,7 +25,6 @@ from amble.errors import StoreError
 from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.jobs import knowing, rows
 from amble.jobs.batches import Batches
-from amble.jobs.collecting import seldom
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply

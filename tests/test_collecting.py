@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from amble.jobs.collecting import YOUNG_MAX, seldom
+from amble.collecting import YOUNG_MAX, seldom
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,46 @@
+"""A flag for every setting there is, told by the setting itself."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from amble.settings import SYNONYMS, fields
+from amble.settings_text import kinds_of
+
+
+def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given as flags, by name, as text."""
+    names = [*(name for _, name, _ in fields()), *SYNONYMS]
+    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
+
+
+def add_settings(parser: argparse.ArgumentParser, only: Sequence[str] = ()) -> None:
+    """A flag for each setting, told by the setting itself."""
+    parts: dict[str, Any] = {}
+    others = {name: other for other, name in SYNONYMS.items()}
+    for part, name, info in fields():
+        if only and part not in only:
+            continue
+        if part not in parts:
+            parts[part] = parser.add_argument_group(part)
+        kinds = kinds_of(info.annotation)
+        told = (info.description or "").replace("%", "%%")
+        options: dict[str, Any] = {"metavar": name.rsplit("_", 1)[-1].upper()}
+        if bool in kinds:
+            words = "true|false|auto" if str in kinds else "true|false"
+            options = {"nargs": "?", "const": "true", "metavar": words}
+        elif tuple in kinds:
+            options = {"metavar": "A,B"}
+        elif dict in kinds:
+            options = {"metavar": "JSON"}
+        parts[part].add_argument(_flag(name), dest=name, help=told, **options)
+        if name in others:
+            parts[part].add_argument(
+                _flag(others[name]), dest=others[name], help=f"the same as {_flag(name)}", **options
+            )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
