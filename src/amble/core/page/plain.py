@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from string import ascii_lowercase
 
 from amble.core.page.markup import ANCHOR_CHARS_MAX, TITLE_CHARS_MAX, Markup, other_href, squeeze
@@ -146,18 +147,9 @@ def _is_item(raw: str) -> bool:
 
 def _read(raw: str, markup: Markup) -> bool:
     """Take in what an item says; False if only a tree can tell."""
-    if short := _SHORT.fullmatch(raw):
-        return _read_anchor(markup, raw, unescape_value(short[1]), "", short[2])
-    if long := _LONG.fullmatch(raw):
-        before, href, after, content = long.groups()
-        rel = attributes_of(before + after).get("rel", "") if "rel" in before or "rel" in after else ""
-        return _read_anchor(markup, raw, unescape_value(href), rel, content)
-    tag = _TAG.match(raw)
-    assert tag is not None, "an item begins with a tag"
-    name, attributes, content = tag[1], attributes_of(tag[2]), raw[tag.end() : raw.rfind("<")]
-    if name == "a":
-        found = attributes.get("href") or other_href(attributes)
-        return _read_anchor(markup, raw, found, attributes.get("rel", ""), content)
+    if raw[0] == "a":
+        return _read_anchor(raw, markup)
+    name, attributes, content = _parts(raw) if len(raw) <= _KNOWN_CHARS_MAX else _parts.__wrapped__(raw)
     if name == "title":
         markup.title = squeeze(unescape_text(content), TITLE_CHARS_MAX) if markup.title is None else markup.title
     elif name != "html":
@@ -167,8 +159,17 @@ def _read(raw: str, markup: Markup) -> bool:
     return True
 
 
-def _read_anchor(markup: Markup, raw: str, href: str | None, rel: str, content: str) -> bool:
+@lru_cache(maxsize=1024)
+def _parts(raw: str) -> tuple[str, dict[str, str], str]:
+    """The name of an item, its attributes, and what stands in it."""
+    tag = _TAG.match(raw)
+    assert tag is not None, "an item begins with a tag"
+    return tag[1], attributes_of(tag[2]) if tag[2] else {}, raw[tag.end() : raw.rfind("<")]
+
+
+def _read_anchor(raw: str, markup: Markup) -> bool:
     """Take in an <a>, and remember what it says; False if a tag in it ends what began outside."""
+    href, rel, content = _link_parts(raw)
     if "<" in content:
         if not _ends_what_it_begins(content):
             return False
@@ -181,6 +182,18 @@ def _read_anchor(markup: Markup, raw: str, href: str | None, rel: str, content: 
                 _known.clear()
             _known[raw] = anchor
     return True
+
+
+def _link_parts(raw: str) -> tuple[str | None, str, str]:
+    """Where an <a> leads if anywhere, its `rel`, and what stands in it."""
+    if short := _SHORT.fullmatch(raw):
+        return unescape_value(short[1]), "", short[2]
+    if long := _LONG.fullmatch(raw):
+        before, href, after, content = long.groups()
+        rel = attributes_of(before + after).get("rel", "") if "rel" in before or "rel" in after else ""
+        return unescape_value(href), rel, content
+    _, attributes, content = _parts.__wrapped__(raw)
+    return attributes.get("href") or other_href(attributes), attributes.get("rel", ""), content
 
 
 def _ends_what_it_begins(content: str) -> bool:
