@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.answer import Answer, Headers, read_answer
+from amble.core import headers as fields_of
+from amble.core.answer import TELLING, Answer, Headers, read_answer
 from amble.core.outcome import Failure
 from amble.core.quota import Quota
 
@@ -82,16 +83,19 @@ def test_our_clock_does_not_matter_where_the_server_tells_its_own(
     assert read_answer(status=429, headers=[*headers, DATE], utc=UTC_NOW + our_clock_off) == answer
 
 
-@given(
-    st.integers(0, 999),
-    st.lists(
-        st.tuples(
-            st.sampled_from(["Retry-After", "Date", "RateLimit", "X-RateLimit-Reset", "X-RateLimit-Remaining"])
-            | st.text(max_size=20),
-            st.text(max_size=60) | st.integers(0).map(str),
-        )
-    ),
+_NAMES = ["Retry-After", "Date", "RateLimit", "X-RateLimit-Reset", "X-RateLimit-Remaining", "cf-mitigated"]
+_FIELDS = st.lists(
+    st.tuples(st.sampled_from(_NAMES) | st.text(max_size=20), st.text(max_size=60) | st.integers(0).map(str))
 )
+
+
+@given(st.sampled_from([200, 404, 429, 503]), _FIELDS)
+def test_headers_without_a_telling_name_say_nothing(status: int, fields: list[tuple[str, str]]) -> None:
+    untold = [(name, value) for name, value in fields if not fields_of.Headers([(name, value)]).has_any(TELLING)]
+    assert read_answer(status=status, headers=untold, utc=UTC_NOW) == Answer(status)
+
+
+@given(st.integers(0, 999), _FIELDS)
 def test_no_response_can_raise(status: int, headers: list[tuple[str, str]]) -> None:
     answer = read_answer(status=status, headers=headers, utc=UTC_NOW)
     assert answer.retry_after_s is None or answer.retry_after_s > 0

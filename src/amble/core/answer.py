@@ -29,6 +29,9 @@ _NAME_CHARS_MAX = 64  # no name that matters is longer, and none that is longer 
 _CHALLENGES = (("cf-mitigated", "challenge"), ("x-amzn-waf-action", "challenge"), ("x-amzn-waf-action", "captcha"))
 
 
+TELLING = frozenset({"retry-after", *_QUOTA_NAMES, *[name for name, _ in _CHALLENGES]})  # without these: nothing
+
+
 class HasItems(Protocol):
     """A mapping of some HTTP library, whether or not it says so (`http.client` has one that does not)."""
 

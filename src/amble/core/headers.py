@@ -48,6 +48,10 @@ class Headers:
             return []
         return [value for known, value in self._pairs if known.lower() == name]
 
+    def has_any(self, names: frozenset[str]) -> bool:
+        """Whether any of these names, in lower case, is there."""
+        return not names.isdisjoint(self._first)
+
     def elements(self, name: str) -> list[str]:
         """The members of a comma-separated list that may be spread over several fields (RFC 9110 5.6.1)."""
         values = self.get_all(name)

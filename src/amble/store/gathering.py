@@ -152,9 +152,10 @@ class Gathering:
 
 def _weight(batch: Batch) -> float:
     """How much of a transaction a batch fills, in pages."""
-    small = len(batch.discovered) + len(batch.links) + len(batch.sitemap_urls) + len(batch.requests)
-    for page in batch.page_links:
+    pages, done, discovered, domains, _, sitemap_urls, requests, links, page_links, listings, _, _ = batch
+    small = len(discovered) + len(links) + len(sitemap_urls) + len(requests)
+    for page in page_links:
         small += page.links_count
-    for listing in batch.listings:
+    for listing in listings:
         small += len(listing.entries)
-    return max(len(batch.pages), len(batch.done), len(batch.domains)) + small / _SMALL_ROWS_PER_PAGE
+    return max(len(pages), len(done), len(domains)) + small / _SMALL_ROWS_PER_PAGE

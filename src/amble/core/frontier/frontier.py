@@ -70,7 +70,8 @@ class Frontier(Lanes):
         visit = lane.head(now)
         got = None if visit is None else self._try_visit(visit, lane, now, utc, changes)
         if isinstance(got, Ready):
-            self.leave_queue(lane, now)
+            if lane.waits_at is not None:
+                self.leave_queue(lane, now)
             self.schedule(lane, now)
             return got
         if got is not None and lane.waits_for_address(now):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from amble.core.answer import Answer, read_answer
+from amble.core.answer import TELLING, Answer, read_answer
 from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Ready, State, WaitUntil
 from amble.core.frontier.following import Found, Inflow, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
@@ -283,7 +283,9 @@ def _answer(fetched: Fetched, utc: datetime) -> Answer:
     """What the pace may learn. A fault of our proxy or of this machine says nothing about the site."""
     if fetched.proxy_fault or fetched.local_fault:
         return Answer(failure=Failure.CANCELLED)
-    elapsed_s = fetched.ttfb_s if fetched.ttfb_s is not None else fetched.elapsed_s
-    return read_answer(
-        status=fetched.status, headers=fetched.headers, failure=fetched.failure, elapsed_s=elapsed_s, utc=utc
-    )
+    status, failure, headers, elapsed_s = fetched.status, fetched.failure, fetched.headers, fetched.ttfb_s
+    if elapsed_s is None:
+        elapsed_s = fetched.elapsed_s
+    if not headers.has_any(TELLING):
+        return Answer(status, failure, elapsed_s)  # nearly every answer
+    return read_answer(status=status, headers=headers, failure=failure, elapsed_s=elapsed_s, utc=utc)
