@@ -297,6 +297,23 @@ async def test_a_slot_given_to_one_who_is_cancelled_is_not_lost() -> None:
     assert slots.take_now()
 
 
+async def test_a_fetcher_serves_one_event_loop(both_loops: str) -> None:
+    """Not one of another thread, and not the next one of its own."""
+    async with serve(answer_each(lambda head: response(b"x"))) as server, fetcher() as f:
+        assert (await f.fetch(FetchRequest(server.url()))).status == 200
+        with pytest.raises(FetcherClosed):
+            await asyncio.to_thread(asyncio.run, f.fetch(FetchRequest(server.url())))
+        elsewhere = fetcher()
+
+        def one_loop_after_another() -> None:
+            asyncio.run(elsewhere.fetch(FetchRequest(server.url())))
+            asyncio.run(elsewhere.fetch(FetchRequest(server.url())))
+
+        with pytest.raises(FetcherClosed):
+            await asyncio.to_thread(one_loop_after_another)
+    assert len(server.requests) == 2
+
+
 async def test_close_ends_what_is_under_way_and_refuses_more(both_loops: str) -> None:
     async def silent(connection: Connection) -> None:
         await connection.request()

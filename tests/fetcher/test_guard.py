@@ -131,7 +131,7 @@ def test_a_named_host_that_was_public_and_turns_private_is_being_rebound() -> No
         ("home.test", private, True),
         ("other.test", private, False),
     ]:
-        assert isinstance(guard.check(host, 80, addresses, None), Pin) is allowed
+        assert isinstance(guard.check(host, 80, addresses, None), Route) is allowed
 
 
 async def run_with(url: str, *pins: Pin) -> list[FetchResult]:

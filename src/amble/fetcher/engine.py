@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections import deque
 from functools import partial
+from threading import get_ident
 
 from amble.clock import Clock
 from amble.core.outcome import Failure
@@ -27,7 +28,8 @@ class Engine:
     """Runs transfers on one event loop, never more at once than connections are allowed."""
 
     def __init__(self, settings: FetcherSettings, ca_file: str, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+        self._loop = loop
+        self._thread = get_ident()
         self._settings = settings
         self._ca_file = ca_file
         self._clock = clock
@@ -36,6 +38,10 @@ class Engine:
         self._multi = Multi[Transfer](loop, clock, connections_max, self._finished)
         self._deadlines = Deadlines(settings, self._multi, clock, loop)
         self._idle: list[Transfer] = []
+
+    def is_here(self) -> bool:
+        """Whether its loop is the running one, said without a call of the kernel, which Python 3.11 makes for it."""
+        return self._thread == get_ident() and self._loop.is_running()
 
     def start(
         self,

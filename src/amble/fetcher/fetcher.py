@@ -125,10 +125,9 @@ class Fetcher:
     def _running(self) -> Engine:
         if self._closed:
             raise FetcherClosed("the fetcher is closed", hint="make a new one")
-        loop = asyncio.get_running_loop()
         if self._engine is None:
-            self._engine = Engine(self.settings, self._ca_file, self._clock, loop)
-        elif self._engine.loop is not loop:
+            self._engine = Engine(self.settings, self._ca_file, self._clock, asyncio.get_running_loop())
+        elif not self._engine.is_here():
             raise FetcherClosed("the fetcher belongs to another event loop", hint="make one for each loop")
         return self._engine
 
@@ -179,9 +178,7 @@ class Fetcher:
     def _checked(self, target: Target, addresses: tuple[str, ...], request: FetchRequest) -> Route | _NoRoute:
         """Every address is checked, and any that is refused refuses the host."""
         verdict = self._guard.check(target.host, target.port, addresses, request.found_on)
-        if isinstance(verdict, Forbidden):
-            return _NoRoute(Failure.ADDRESS_FORBIDDEN, str(verdict))
-        return Route(verdict)
+        return _NoRoute(Failure.ADDRESS_FORBIDDEN, str(verdict)) if isinstance(verdict, Forbidden) else verdict
 
     async def _route_through(self, proxy: str) -> Route | _NoRoute:
         """By way of the proxy, whose own address is the user's business."""

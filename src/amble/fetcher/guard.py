@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2s
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ VERDICTS_MAX = 8192
 PINNED_ADDRESSES_MAX = 8  # all are checked, this many are tried
 
 
+@lru_cache(maxsize=4096)  # asked for with every request that is sent
 def packed(address: str) -> bytes:
     """An address as the socket knows it: the same for every way to write it."""
     return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address.partition("%")[0])
@@ -71,10 +73,10 @@ class Guard:
     def __init__(self, policy: AddressPolicy) -> None:
         self._policy = policy
         self._were_public: set[str] = set()
-        self._verdicts: dict[tuple[object, ...], Pin | Forbidden] = {}
+        self._verdicts: dict[tuple[object, ...], Route | Forbidden] = {}
 
-    def check(self, host: str, port: int, addresses: tuple[str, ...], found_on: str | None) -> Pin | Forbidden:
-        """A pin to the addresses of a host, or why it must not be reached there."""
+    def check(self, host: str, port: int, addresses: tuple[str, ...], found_on: str | None) -> Route | Forbidden:
+        """A way to the addresses of a host, or why it must not be reached there."""
         question = (host, port, addresses, found_on, host in self._were_public)
         verdict = self._verdicts.get(question)
         if verdict is None:
@@ -85,8 +87,8 @@ class Guard:
 
     def _ask(
         self, host: str, port: int, addresses: tuple[str, ...], found_on: str | None, seen_public: bool
-    ) -> Pin | Forbidden:
+    ) -> Route | Forbidden:
         verdict = self._policy.check(host, port, addresses, found_on=found_on, seen_public=seen_public)
         if {host.removesuffix("."), f"{host}:{port}"} & self._policy.named and all(map(is_public, addresses)):
             self._were_public.add(host)
-        return verdict if isinstance(verdict, Forbidden) else pin_host(host, tuple(verdict), port)
+        return verdict if isinstance(verdict, Forbidden) else Route(pin_host(host, tuple(verdict), port))

@@ -70,23 +70,25 @@ class Errands:
 
     def __init__(self, fetcher: Fetch, wants: Wants) -> None:
         self._fetcher = fetcher
-        self.wants = wants
+        self._wants = wants
+        # Where every type is wanted, which it is need not be read.
+        self._judge = self._keep_body if wants.accept or wants.reject else None
 
     def run(self, errand: Errand, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
         """Fetch, and read what is a page."""
         return self.fetch(errand, on_sent, UnderWay(partial(self._read, errand), LONG_PAGE_BYTES, on_done))
 
     def fetch(self, errand: Errand, on_sent: OnSent, under_way: UnderWay) -> Cancel:
-        is_page = errand.is_page
         request = FetchRequest(
             errand.url,
-            etag=errand.etag,
-            last_modified=errand.last_modified,
-            keep_body=self._keep_body if is_page else None,
-            body_bytes_max=errand.body_bytes_max,
-            keep_prefix=errand.keep_prefix,
-            found_on=errand.found_on,
-            on_sent=on_sent,
+            (),
+            errand.etag,
+            errand.last_modified,
+            self._judge if errand.is_page else None,
+            errand.body_bytes_max,
+            errand.keep_prefix,
+            errand.found_on,
+            on_sent,
         )
         under_way.step = self._fetcher.start(request, under_way.fetched)
         return under_way.cancel
@@ -97,14 +99,12 @@ class Errands:
     def read_page(self, url: str, result: FetchResult) -> Page | None:
         if result.body is None or not is_success(result):
             return None
-        wants = self.wants
+        wants = self._wants
         return read_page(result.body, url, headers=result.headers, token=wants.token, max_links=wants.max_links)
 
     def _keep_body(self, status: int, headers: Headers) -> Failure | None:
-        accept, reject = self.wants.accept, self.wants.reject
-        if not accept and not reject:  # every type is wanted, and which it is need not be read
-            return None
-        if 200 <= status < 300 and not accepts(headers.get("content-type"), accept, reject):
+        wants = self._wants
+        if 200 <= status < 300 and not accepts(headers.get("content-type"), wants.accept, wants.reject):
             return Failure.CONTENT_TYPE_REJECTED
         return None
 
