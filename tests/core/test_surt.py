@@ -80,7 +80,17 @@ def test_escapes_are_undone_as_if_again_and_again(path: str) -> None:
 
 
 @given(
-    st.sampled_from(["http://www.example.com", "https://a.b.example:8443", "http://127.0.0.1", "http://[::1]:80"]),
+    st.sampled_from(
+        [
+            "http://www.example.com",
+            "https://a.b.example:8443",
+            "https://a.example.",
+            "http://127.0.0.1:81",
+            "http://[::1]",
+            "http://[::1]:80",
+            "http://[2001:db8::1]:81",
+        ]
+    ),
     st.text("aB1-._~!$&'()*+,;=:@/", max_size=20),
     st.text("aB1-._~!$&()*+,;=:@/?", max_size=20) | st.just("sid=" + "0" * 32 + "&b=1"),
 )

@@ -447,3 +447,12 @@ def test_a_domain_of_a_domain_is_itself(text: str) -> None:
         assert domain.isascii()
         assert domain == domain.lower()
         assert not any(char <= " " for char in domain)
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://known.test", "https://known.test:81", "http://[::1]:82", "http://known.test?q"]
+)
+def test_an_origin_by_itself_is_that_of_its_pages(origin: str) -> None:
+    alone = origin_of(origin), domain_of(origin)
+    assert (origin_of(f"{origin}/page"), domain_of(f"{origin}/page")) == alone
+    assert (origin_of(origin), domain_of(origin)) == alone

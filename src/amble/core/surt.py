@@ -50,9 +50,11 @@ def _surt_of_plain(origin: str, path: str, query: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _place_of(origin: str) -> str:
-    parts = parse(origin)
-    assert parts is not None, origin
-    return _place(parts)
+    authority = origin.partition("//")[2]
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):  # the colons of an IPv6 address
+        return _host(authority)
+    return f"{_host(host)}:{port}"
 
 
 def _place(parts: Url) -> str:

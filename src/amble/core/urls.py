@@ -137,6 +137,8 @@ def _remember(start: str, origin: _Origin) -> None:
 def _origin_of(url: str) -> _Origin | Refusal:
     # Only what stands before the path decides, and that is short and often repeated.
     path_at = url.find("/", 8)
+    if path_at < 0 and (known := _known.get(f"{url}/")) is not None:
+        return known  # an origin by itself
     if path_at > 0 and url.startswith("http"):
         origin = _read_origin(url[: path_at + 1])
         if isinstance(origin, _Origin):

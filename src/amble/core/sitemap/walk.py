@@ -70,6 +70,7 @@ class SitemapWalk:
         # "cross submits"). Nothing else may send us to a stranger.
         for url in robots_sitemaps:
             self._enqueue(url, depth=1)
+        # Spelled as the standard spells them: they are asked for as they stand.
         usual = () if self._queue else (*USUAL_PATHS, *more_paths)
         self._guesses = deque(f"{self.origin}{path}" for path in usual)
 
@@ -88,7 +89,7 @@ class SitemapWalk:
         """The next sitemap to fetch; None while there is none, for now or (see `finished`) for good."""
         if not self._queue and self._guesses and not self._under_way:
             # One guess after the other, so that a site which has the first is not asked for the second.
-            self._enqueue(self._guesses.popleft(), depth=1)
+            self._queue_up(self._guesses.popleft(), depth=1)
             return self.next_sitemap()
         if not self._queue or len(self._under_way) >= self._limits.under_way_max:
             return None
@@ -172,7 +173,11 @@ class SitemapWalk:
         url = normalize(listed, self.origin)
         if isinstance(url, Refusal):
             self.dropped_sitemaps[url] += 1
-        elif (reason := self._reason_to_skip(url, depth, listed_at)) is not None:
+        else:
+            self._queue_up(url, depth, listed_at)
+
+    def _queue_up(self, url: str, depth: int, listed_at: str | None = None) -> None:
+        if (reason := self._reason_to_skip(url, depth, listed_at)) is not None:
             self.dropped_sitemaps[reason] += 1
         else:
             self._seen.add(url)
