@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -36,7 +35,7 @@ def there_and_back(visited: Visited, seen: Container[str] = ()) -> Visited:
 
 
 def with_lines(page: Page) -> Page:
-    return replace(page, lines=link_lines(page.links, page.canonical, page.refresh))
+    return page._replace(lines=link_lines(page.links, page.canonical, page.refresh))
 
 
 def test_a_page_comes_out_as_it_was_read_and_leaves_its_bytes_behind() -> None:
@@ -81,7 +80,7 @@ def test_what_was_not_read_keeps_its_bytes(result: FetchResult) -> None:
 def test_any_text_at_all_passes_a11(text: str) -> None:
     """Half of a surrogate pair, too."""
     page = read_page(b"<title>t</title>", "http://a.test/", headers=HEADERS)
-    page = with_lines(replace(page, text=text, title=text))
+    page = with_lines(page._replace(text=text, title=text))
     assert there_and_back(Visited(RESULT, page)).reading == page
 
 

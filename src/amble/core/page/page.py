@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from amble.core.body_kind import Kind, kind_of
 from amble.core.charset import Charset, decode_body
@@ -24,17 +23,17 @@ MAX_LINKS = 5_000
 Reader = Literal["plain", "tree", "tokens"]  # who read the markup
 _DESCRIPTION_CHARS_MAX = 4096
 _LANG_CHARS_MAX = 64
+_FILLS_A_SCREEN = ("text", "links", "lines")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """What one body says. `text` is None for bytes that are no text; links are resolved and each named once."""
 
     url: str
     kind: Kind
     content_type: str | None  # the essence, where one was declared
     charset: Charset | None
-    text: str | None = field(repr=False)
+    text: str | None
     digest: str  # SHA-256 of the raw body, in hex
     title: str | None = None
     description: str | None = None
@@ -43,12 +42,16 @@ class Page:
     canonical: Canonical | None = None
     refresh: Refresh | None = None
     robots: Directives = NO_DIRECTIVES
-    links: tuple[Link, ...] = field(default=(), repr=False)
+    links: tuple[Link, ...] = ()
     links_seen: int = 0  # every <a href> and <area href>, kept or not
     links_truncated: bool = False  # there were more than max_links
     links_dropped: tuple[tuple[str, int], ...] = ()  # scheme or reason, how often
     reader: Reader | None = None
-    lines: LinkLines | None = field(default=None, repr=False)  # of all links, where `links` lacks those known already
+    lines: LinkLines | None = None  # of all links, where `links` lacks those known already
+
+    def __repr__(self) -> str:
+        said = (f"{name}={value!r}" for name, value in self._asdict().items() if name not in _FILLS_A_SCREEN)
+        return f"Page({', '.join(said)})"
 
 
 def read_page(
