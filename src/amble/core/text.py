@@ -18,9 +18,7 @@ def text(value: str | None, chars_max: int = TEXT_CHARS_MAX) -> str | None:
         return None
     if len(value) > chars_max:
         value = value[:chars_max]
-    if value.isprintable():  # neither NUL nor surrogates in it
-        return value
-    return mend(value)
+    return value if value.isascii() and "\0" not in value else mend(value)  # a string knows whether it is ASCII
 
 
 def mend(value: str) -> str:
