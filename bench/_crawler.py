@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import cProfile
 import json
 import resource
 import sys
 import time
 from typing import Any
 
-import duckdb
 import uvloop
 
 from amble.core.addresses import AddressPolicy
@@ -20,7 +18,6 @@ from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.workers.demand import AT_ONCE
 from bench._loopback import Loopback
-from bench._stages import Stages
 
 
 def cpu_s() -> float:
@@ -53,15 +50,7 @@ def crawl(file: str, seeds: list[str], named: dict[str, Any]) -> dict[str, Any]:
         "crawl_wall_s": crawl_wall_s,
         "loop_cpu_s": time.thread_time() - loop_s,
         "workers_cpu_s": _cpu_s(resource.RUSAGE_CHILDREN),
-        "rows": _rows_in(file),
     }
-
-
-def _rows_in(file: str) -> int:
-    """Pages that have their row, with its text; the file is opened anew, as any reader would."""
-    with duckdb.connect(file, read_only=True) as connection:
-        found = connection.execute("SELECT count(DISTINCT url) FROM pages WHERE body IS NOT NULL").fetchall()
-    return int(found[0][0])
 
 
 def main() -> None:
@@ -72,10 +61,15 @@ def main() -> None:
     parser.add_argument("--stages", action="store_true", help="count the processor time of each stage")
     arguments = parser.parse_args()
     seeds = sys.stdin.read().split()
-    stages = Stages() if arguments.stages else None
-    if stages is not None:
+    stages = None
+    if arguments.stages:
+        from bench._stages import Stages  # not loaded where nobody asks: that would count as well
+
+        stages = Stages()
         stages.install()
     if arguments.profile:
+        import cProfile
+
         profile = cProfile.Profile()
         account = profile.runcall(crawl, arguments.file, seeds, json.loads(arguments.settings))
         profile.dump_stats(arguments.profile)

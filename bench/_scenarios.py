@@ -15,6 +15,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
+
 import amble
 from amble.testing.farm import Site
 from amble.testing.farm.webs import hidden_limits, isolation, many_hosts, shop, ten_thousand, throughput
@@ -134,6 +136,13 @@ def _talk(process: subprocess.Popen[str], given: str, timeout_s: float) -> str:
         return process.stdout.read()
     finally:
         too_long.cancel()
+
+
+def rows_in(file: Path) -> int:
+    """Pages that have their row, with its text: as any reader finds them, after the process that is measured."""
+    with duckdb.connect(str(file), read_only=True) as connection:
+        found = connection.execute("SELECT count(DISTINCT url) FROM pages WHERE body IS NOT NULL").fetchall()
+    return int(found[0][0])
 
 
 def machine() -> str:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Generator
 from inspect import iscoroutinefunction
 from typing import Any
 
+import amble.core.page.guard as guard_module
 import amble.core.page.page as page_module
+import amble.core.page.tree as tree_module
 import amble.workers.errand as errand_module
 from amble.core.frontier.frontier import Frontier
 from amble.core.frontier.plan import CrawlPlan
@@ -28,8 +30,8 @@ STAGES: dict[str, list[tuple[Any, str]]] = {
     "fetch": [(Fetcher, "start"), (Fetcher, "_fetch"), (Multi, "_on_ready"), (Multi, "_on_time")],
     "loop": [(Crawl, "_dispatch"), (Crawl, "_sent"), (Crawl, "_landed"), (errand_module.UnderWay, "fetched")],
     "page: plain": [(page_module, "read_plain")],
-    "page: guard": [(page_module, "is_calm")],
-    "page: tree": [(page_module, "read_tree")],
+    "page: guard": [(guard_module, "is_calm")],
+    "page: tree": [(tree_module, "read_tree")],
     "page: links": [(page_module, "collect_links")],
     "page: rest": [(errand_module, "read_page")],
     "robots": [(RobotsBook, "verdict"), (RobotsBook, "learn")],

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from amble.testing.farm import FarmProcess
 from bench._document import circumstances, keep, load_after
-from bench._scenarios import THROUGHPUT, Scenario, Used, run_measured
+from bench._scenarios import THROUGHPUT, Scenario, Used, rows_in, run_measured
 from bench.floor import Floors, floors_once
 
 
@@ -27,6 +27,7 @@ class Cost(NamedTuple):
 
     account: dict[str, Any]
     used: Used
+    rows: int
     file_mb: float
     got: int
     pages: int
@@ -35,7 +36,7 @@ class Cost(NamedTuple):
     @property
     def complete(self) -> bool:
         """Whether every page was got, stored as one row, and no rule was broken on the way."""
-        return self.got == self.pages == self.account["rows"] == self.account["pages"] and not self.broken
+        return self.got == self.pages == self.rows == self.account["pages"] and not self.broken
 
 
 def crawler(scenario: Scenario, file: Path) -> list[str]:
@@ -54,7 +55,9 @@ def crawl_once(scenario: Scenario, farm: FarmProcess, *more: str) -> Cost:
             raise SystemExit(f"the crawl ended with {used.status}")
         report = farm.judge()
         account = json.loads(used.output)
-        return Cost(account, used, file.stat().st_size / 1e6, report.got, report.pages, report.violations)
+        return Cost(
+            account, used, rows_in(file), file.stat().st_size / 1e6, report.got, report.pages, report.violations
+        )
 
 
 COST_HEAD = """| web | pages | requests | pages per CPU-second (crawl) | (process) | wall | RSS | file |

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench._document import circumstances, keep, load_after
-from bench._scenarios import FAST, run_measured
+from bench._scenarios import FAST, rows_in, run_measured
 from bench._static import Static
 
 WEBS = {  # hosts, pages of 20 KB at each
@@ -51,14 +51,16 @@ def crawl(web: Static, threads: int) -> Round:
     before_s = web.cpu_s()
     settings = json.dumps({**FAST, "threads": threads})
     with tempfile.TemporaryDirectory(prefix="amble-bench-") as folder:
-        command = [sys.executable, "-m", "bench._crawler", str(Path(folder) / "pages.duckdb"), "--settings", settings]
+        file = Path(folder) / "pages.duckdb"
+        command = [sys.executable, "-m", "bench._crawler", str(file), "--settings", settings]
         used = run_measured(command, given="\n".join(web.roots()))
+        if used.status:
+            raise SystemExit(f"the crawl ended with {used.status}")
+        rows = rows_in(file)
     web_s = web.cpu_s() - before_s
-    if used.status:
-        raise SystemExit(f"the crawl ended with {used.status}")
     account = json.loads(used.output)
-    if not account["pages"] == account["rows"] == web.count:
-        raise SystemExit(f"{threads} workers brought {account['pages']} pages, {account['rows']} rows of {web.count}")
+    if not account["pages"] == rows == web.count:
+        raise SystemExit(f"{threads} workers brought {account['pages']} pages, {rows} rows of {web.count}")
     workers_s = account["workers_cpu_s"]
     return Round(
         web.count, account["crawl_wall_s"], account["loop_cpu_s"], account["crawl_cpu_s"] - workers_s, workers_s, web_s
