@@ -108,7 +108,6 @@ _ITEM = "|".join(
 _SHORT_LINK = r"a href=\"[^\"\r]++\">[^<]*+</a>"  # finds nothing that the others would not, only sooner
 # Each match runs up to the next item, and the last one takes in all that is not plain: nothing is left out in between.
 _NEXT = re.compile(rf"[^<]*+(?:<(?:{_PASSED_OVER})[^<]*+)*+(?:<({_SHORT_LINK}|{_ITEM}|(?s:.*))|\Z)")
-_IS_ITEM = re.compile(_ITEM)
 
 # --- What is found -------------------------------------------------------------------------------------------------
 
@@ -142,7 +141,7 @@ def read_plain(text: str, anchors_max: int) -> Markup | None:
 
 def _is_item(raw: str) -> bool:
     """Whether this is an item, or the empty end of a page; all that follows something not plain is neither."""
-    return not raw or raw in _known or _IS_ITEM.fullmatch(raw) is not None
+    return not raw or re.fullmatch(_ITEM, raw) is not None  # compiled when first asked: few pages end with an item
 
 
 def _read(raw: str, markup: Markup) -> bool:
