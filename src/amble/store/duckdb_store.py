@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from datetime import datetime
 
 import duckdb
@@ -119,7 +118,7 @@ class DuckDBStore:
 
     def store_in_batches(self, batch_size: int) -> None:
         """So many pages to a transaction from now on."""
-        self._writer.limits = replace(self._writer.limits, batch_size=batch_size)
+        self._writer.limits = self._writer.limits._replace(batch_size=batch_size)
 
     # -- jobs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from amble.store.seam import Batch
 
@@ -18,8 +18,7 @@ _PARCELS = 4  # to a full transaction; a parcel is never divided
 _NEVER = float("-inf")
 
 
-@dataclass(frozen=True, slots=True)
-class WriterLimits:
+class WriterLimits(NamedTuple):
     """How much is gathered, held and retried."""
 
     batch_size: int = 100  # pages that ask for a transaction, as the setting of that name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -10,8 +9,7 @@ from amble.core.outcome import Failure
 from amble.core.robots.policy import Policy
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(NamedTuple):
     """The URL may be fetched, its domain asked no more often than `crawl_delay_s` says."""
 
     crawl_delay_s: float | None = None
@@ -21,16 +19,14 @@ class Allowed:
 ALLOWED = Allowed()  # what nearly every verdict is
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """The URL ends here, with this failure in its row."""
 
     failure: Failure
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """The caller, and nobody else, is to fetch `url` (paced at the domain of that URL) and then tell the book.
 
     It owes the book exactly one of `learn`, `redirected` or `forget_ask` for `origin`.
@@ -43,8 +39,7 @@ class Ask:
     last_modified: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """Nothing can be said yet. Without an instant: somebody is asking, come back when the book has learned."""
 
     not_before: float | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -73,8 +73,7 @@ class Drop(StrEnum):
 DropReason = Drop | Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
+class ReadLimits(NamedTuple):
     """How much of one sitemap is read. The defaults are the protocol's own limits (sitemaps.org)."""
 
     entry_count_max: int = 50_000
@@ -97,8 +96,7 @@ class Verdict:
         return self.invalid is None and self.broken is None
 
 
-@dataclass(frozen=True, slots=True)
-class SitemapDocument:
+class SitemapDocument(NamedTuple):
     """One sitemap, read. `invalid` means nothing could be taken; `broken` and `truncated` mean not everything."""
 
     url: str
@@ -109,4 +107,4 @@ class SitemapDocument:
     broken: str | None = None  # where the document itself broke off; what came before is kept
     namespace: str | None = None  # of the root element, as written; any is accepted
     body_bytes: int = 0  # decoded bytes read
-    dropped: Mapping[DropReason, int] = field(default_factory=lambda: MappingProxyType({}))
+    dropped: Mapping[DropReason, int] = MappingProxyType({})

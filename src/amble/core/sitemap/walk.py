@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from amble.core.seen import SeenSet
 from amble.core.sitemap.document import Drop, DropReason, SitemapDocument, SitemapEntry, SitemapKind
@@ -26,8 +26,7 @@ USUAL_PATHS = ("/sitemap.xml", "/sitemap_index.xml")
 SITEMAP_INVALID = "sitemap_invalid"  # the failure of a sitemap that was fetched and is none [B14]
 
 
-@dataclass(frozen=True, slots=True)
-class WalkLimits:
+class WalkLimits(NamedTuple):
     """How much of a site's sitemaps is read."""
 
     depth_max: int = 3  # the first is 1: an index of indexes of sitemaps
