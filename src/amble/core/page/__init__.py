@@ -11,6 +11,7 @@ page.py        the one call, and what it gives
   markup.py      what either reader finds
   links.py       anchors to URLs
     known.py       those that other pages had too
+    lines.py       all of them as text, to be kept
   canonical.py   the URL a page prefers
   refresh.py     redirects that wait
   directives.py  what robots are asked
