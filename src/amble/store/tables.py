@@ -183,10 +183,9 @@ def check(connection: DuckDBPyConnection, name: TableName) -> dict[str, str]:
     """The types of our columns in the table. What it lacks, or has in a type we cannot write, is named."""
     if _kind(connection, name) == "view":
         raise StoreError(f"{name} is a view", hint="crawl into a table, and define the view over it")
+    # Of this table alone: a list of all columns reads every view that there is.
     rows = connection.execute(
-        "SELECT lower(column_name), data_type, is_nullable, column_default IS NOT NULL FROM duckdb_columns() "
-        "WHERE database_name = current_database() AND lower(schema_name) = lower($1) AND lower(table_name) = lower($2)",
-        [name.schema, name.name],
+        'SELECT lower(name), type, NOT "notnull", dflt_value IS NOT NULL FROM pragma_table_info($1)', [str(name)]
     ).fetchall()
     types = {column: kind for column, kind, _, _ in rows}
     missing = [column for column in COLUMNS if column not in types]
