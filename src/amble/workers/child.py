@@ -20,6 +20,7 @@ from amble.workers.wire import BROKEN, GIVE_UP, HELLO, SEEN, SENT, Frames, Item,
 PATIENCE_S = 60.0  # beyond the time that a request may take: for what is read from it, and for a busy machine
 LOOK_EVERY_S = 5.0
 END_WAIT_S = 5.0
+ANSWERS_BYTES = 1 << 20  # what a worker can have said before it is listened to; the system may allow less
 
 
 class _InHand(NamedTuple):
@@ -49,6 +50,7 @@ class Child(asyncio.Protocol):
 
     async def start(self, briefing: bytes) -> None:
         ours, theirs = socket.socketpair()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ANSWERS_BYTES)
         with theirs:
             try:
                 self._process = _spawn(theirs.fileno())

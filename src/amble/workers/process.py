@@ -37,6 +37,8 @@ from amble.workers.wire import (
 )
 
 SEEN_MAX = 50_000  # some 10 MB
+GATHER_MAX = 32  # answers said at once
+GATHER_S = 0.02  # that one waits for others, at most
 YOUNG_MAX = 20_000  # new objects before Python looks for cyclic garbage: pages are tuples that are gone at once
 
 
@@ -51,6 +53,7 @@ class Worker(asyncio.Protocol):
         self._errands: Errands | None = None
         self._under_way: dict[int, Cancel] = {}
         self._to_say: list[Item] = []
+        self._alarm: asyncio.TimerHandle | None = None  # when it is said at the latest
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -107,18 +110,32 @@ class Worker(asyncio.Protocol):
         if self._under_way.pop(number, None) is None and isinstance(error, asyncio.CancelledError):
             return  # the crawl itself gave it up
         if visited is not None:
-            self._say((VISITED, number, *pack_visited(visited, self._seen)))
+            self._answer((VISITED, number, *pack_visited(visited, self._seen)))
         else:
-            self._say((BROKEN, number, _pickled(error)))
+            self._answer((BROKEN, number, _pickled(error)))
+
+    def _answer(self, item: Item) -> None:
+        """Say it soon, with others: to be listened to costs the crawl and this process more than an answer does."""
+        if not self._to_say:
+            self._alarm = self._loop.call_later(GATHER_S, self._write)
+        self._to_say.append(item)
+        if is_enough(len(self._to_say), len(self._under_way)):
+            self._write()
 
     def _say(self, item: Item) -> None:
-        if not self._to_say:
-            self._loop.call_soon(self._write)  # what is settled in one turn of the loop goes out together
         self._to_say.append(item)
+        self._write()
 
     def _write(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         items, self._to_say = self._to_say, []
         self._transport.write(frame(items))
+
+
+def is_enough(answers: int, under_way: int) -> bool:
+    """Whether so many answers go out while so much is under way: few wait for few."""
+    return answers >= min(GATHER_MAX, under_way)
 
 
 def _unheeded(instant: float) -> None:
