@@ -146,6 +146,20 @@ def test_links_are_kept_whole_though_few_are_named_once_they_were_seen(tmp_path:
     assert named[2] < named[0] / 2
 
 
+def test_what_was_not_taken_is_named_and_counted_each_time(tmp_path: Path) -> None:
+    """Where pages link deeper than the crawl goes, and with `nofollow`."""
+    left_out = []
+    with Farm([Site(name="a.test", pages=Pages(150, 4_000, quirks=True))]) as farm:
+        for workers in (0, 2):
+            with DuckDBStore.open(tmp_path / f"{workers}.duckdb") as store:
+                ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+                job = Job.start(store, farm.roots(), Settings.of({**QUICK, "max_crawl_depth": 1}), **ways)
+                left_out.append(run(job, workers=workers).left_out)
+    assert left_out[0] == left_out[1]
+    assert left_out[0]["too_deep"] > 100
+    assert left_out[0]["nofollow"] > 1
+
+
 def test_a_small_crawl_uses_one_process(tmp_path: Path) -> None:
     pids: list[int] = []
 
