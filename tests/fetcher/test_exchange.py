@@ -9,7 +9,7 @@ import pytest
 
 from amble.core.outcome import Failure
 from amble.errors import BadHeader, BadUrl, FetcherClosed
-from amble.fetcher import FetchRequest, Phase, curl
+from amble.fetcher import FetchRequest, Phase
 from amble.fetcher.engine import Slots
 from amble.fetcher.watcher import LoopWatcher
 from amble.testing.rawserver import Connection, answer, answer_each, response, serve
@@ -183,21 +183,32 @@ async def test_a_dead_kept_connection_does_not_make_libcurl_ask_twice() -> None:
     assert server.paths == ["/1", "/2", "/3"]
 
 
-async def test_it_does_not_either_when_its_pin_is_no_longer_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server thinks for longer than libcurl holds an address, then closes; the next request has its pin again."""
-    monkeypatch.setattr(curl, "PIN_KEPT_S", 1)
+async def test_it_does_not_either_when_its_pin_is_no_longer_held() -> None:
+    """Two handles have asked one host. While one waits, the other goes elsewhere and takes the pin away; then the
+    server closes. libcurl finds no address to connect to once more, and nobody is to blame."""
+    at_once, gate = asyncio.Barrier(2), asyncio.Event()
 
-    async def thinks_of_the_second(connection: Connection) -> None:
-        await connection.request()
-        await connection.send(response(b"x"))
-        await connection.request()
-        await asyncio.sleep(1.1)
+    async def keeps_one(connection: Connection) -> None:
+        head = await connection.request()
+        await at_once.wait()
+        closes = b" /2 " in head
+        await connection.send(response(b"x", *(["Connection: close"] if closes else [])))
+        if not closes:
+            await connection.request()
+            await gate.wait()
 
-    async with serve(thinks_of_the_second) as server, fetcher() as f:
-        for path, status, failure in [("/1", 200, None), ("/2", None, Failure.NETWORK_RESET), ("/3", 200, None)]:
-            result = await f.fetch(FetchRequest(server.url(path)))
-            assert (result.status, result.failure, result.local_fault) == (status, failure, failure is not None)
-    assert server.paths == ["/1", "/2", "/3"]
+    async with serve(keeps_one) as server, serve(answer_each(lambda head: response(b"x"))) as other, fetcher() as f:
+        await asyncio.gather(*(f.fetch(FetchRequest(server.url(path))) for path in ("/1", "/2")))
+        waiting = asyncio.create_task(f.fetch(FetchRequest(server.url("/3"))))
+        await until(lambda: server.paths[2:] == ["/3"])
+        await f.fetch(FetchRequest(other.url(host="other.test")))
+        gate.set()
+        closed = await waiting
+        assert (closed.failure, closed.local_fault) == (Failure.NETWORK_RESET, True)
+        await at_once.abort()
+        again = await f.fetch(FetchRequest(server.url("/4")))
+        assert again.failure is Failure.NETWORK_RESET  # by the server: it was reached
+    assert server.paths[2:] == ["/3", "/4"]
 
 
 async def test_500_requests_in_flight_at_once(both_loops: str) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
+from typing import Any
+from unittest.mock import patch
 
+import pycurl
 import pytest
 
 from amble.clock import SystemClock
@@ -15,9 +19,11 @@ from amble.core.outcome import Failure
 from amble.fetcher import Fetcher, FetcherSettings, FetchRequest, FetchResult
 from amble.fetcher.authorities import default_ca_file
 from amble.fetcher.calls import awaited
+from amble.fetcher.curl import Transfer
 from amble.fetcher.engine import Engine
 from amble.fetcher.guard import Guard, Pin, Route, packed, pin_host
 from amble.testing.rawserver import RawServer, answer_each, response, serve
+from tests.effects.fetching import Recording
 from tests.fetcher.helpers import LOOPBACK_OPEN, Names, fetcher
 
 PUBLIC_ONLY = AddressPolicy()
@@ -150,7 +156,7 @@ async def test_the_socket_has_the_last_word_whatever_libcurl_was_told() -> None:
     """D5: even where libcurl holds another address than the checked one, no connection is made."""
     async with canary() as server:
         told = pin_host("site.test", ("127.0.0.1",), server.port)
-        checked = Pin(frozenset({packed("127.0.0.9")}), told.connect_to, told.resolve)
+        checked = replace(told, packed=frozenset({packed("127.0.0.9")}))
         [result] = await run_with(server.url(), checked)
     assert (result.failure, result.started_at) == (Failure.ADDRESS_FORBIDDEN, None)
 
@@ -159,7 +165,7 @@ async def test_a_kept_connection_is_checked_before_it_is_used() -> None:
     """D6: should libcurl ever offer a connection to another address, nothing is sent on it."""
     async with serve(HELLO) as server:
         right = pin_host("site.test", ("127.0.0.1",), server.port)
-        wrong = Pin(frozenset({packed("127.0.0.9")}), right.connect_to, right.resolve)
+        wrong = replace(right, packed=frozenset({packed("127.0.0.9")}))
         first, second = await run_with(server.url(), right, wrong)
     assert (first.status, len(server.requests), server.connections) == (200, 1, 1)
     assert (second.failure, second.started_at) == (Failure.ADDRESS_FORBIDDEN, None)
@@ -169,9 +175,21 @@ async def test_a_pin_that_libcurl_has_lost_leads_nowhere() -> None:
     """D5: the name that stands for the addresses has none of its own."""
     async with canary() as server:
         pin = pin_host("site.test", ("127.0.0.1",), server.port)
-        [result] = await run_with(server.url(host="localhost"), Pin(pin.packed, pin.connect_to, []))
+        [result] = await run_with(server.url(host="localhost"), replace(pin, resolve=[]))
     assert result.failure is not None
     assert result.started_at is None
+
+
+def test_a_handle_that_goes_elsewhere_takes_its_pin_back() -> None:
+    """libcurl would else hold one for every host that was ever asked."""
+    with patch.object(pycurl, "Curl", Recording):
+        transfer = Transfer(FetcherSettings(), "ca", None, SystemClock())  # type: ignore[arg-type]
+    a, b = (pin_host(host, ("127.0.0.1",), 80) for host in ("a.test", "b.test"))
+    for pin, told in [(a, a.resolve), (a, a.resolve), (b, a.forget + b.resolve), (a, b.forget + a.resolve)]:
+        transfer.prepare(FetchRequest("http://site.test/"), "http://site.test/", Route(pin), None)
+        easy: Any = transfer.easy
+        assert (easy.told[pycurl.RESOLVE], easy.told[pycurl.CONNECT_TO]) == (told, pin.connect_to)
+    assert a.resolve[0].startswith(f"{a.forget[0].removeprefix('-')}:")
 
 
 async def test_the_default_policy_is_the_public_internet() -> None:

@@ -12,7 +12,7 @@ from amble.clock import Clock
 from amble.core.outcome import Failure
 from amble.fetcher.body import ACCEPT_ENCODING
 from amble.fetcher.calls import OnDone
-from amble.fetcher.guard import Pin, Route
+from amble.fetcher.guard import NO_PIN, Pin, Route
 from amble.fetcher.multi import Multi
 from amble.fetcher.reader import AnswerReader
 from amble.fetcher.request import FetchRequest
@@ -20,8 +20,6 @@ from amble.fetcher.result import FetchResult
 from amble.fetcher.settings import FetcherSettings
 
 READ_BYTES = 64 * 1024  # at once: a page comes in few pieces, and none is large enough to hold the loop
-# Each request brings its own pin, and libcurl goes through all that it still holds whenever a transfer ends.
-PIN_KEPT_S = 2
 STALE = "the kept connection was closed as it was used"
 
 _SUPPRESS_CONNECT_HEADERS = 265  # known to libcurl since 7.54, without a name in pycurl
@@ -51,7 +49,6 @@ class Transfer(AnswerReader):
     """An easy handle and what it is doing. Used again and again: making one costs more than a request."""
 
     __slots__ = (
-        "_connect_to",
         "_custom_headers",
         "_multi",
         "_pin",
@@ -78,7 +75,7 @@ class Transfer(AnswerReader):
         self._multi = multi
         self._plain_headers = _headers_of_every_request(settings)
         self._custom_headers = False
-        self._connect_to: list[str] = []
+        self._pin = NO_PIN
         self._proxy: str | None = None
         self._timeout_ms = 0
         self._timeout_whole_ms = _ms(settings.http_timeout)
@@ -101,7 +98,7 @@ class Transfer(AnswerReader):
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
         setopt(pycurl.BUFFERSIZE, READ_BYTES)
         setopt(pycurl.FORBID_REUSE, 0 if settings.http_keep_alive else 1)
-        setopt(pycurl.DNS_CACHE_TIMEOUT, PIN_KEPT_S)
+        setopt(pycurl.DNS_CACHE_TIMEOUT, -1)  # else it goes through all pins that it holds whenever a transfer ends
         setopt(pycurl.CAINFO, ca_file)
         setopt(pycurl.SSL_VERIFYPEER, 1)
         setopt(pycurl.SSL_VERIFYHOST, 2)
@@ -128,13 +125,9 @@ class Transfer(AnswerReader):
         self.window_from: float | None = None
         self.window_bytes = 0
         self._was_sent = False
-        self._pin: Pin = route.pin
         setopt = self.easy.setopt
         setopt(pycurl.URL, url)
-        setopt(pycurl.RESOLVE, route.pin.resolve)  # also where it is the last one's: libcurl takes it once
-        if route.pin.connect_to is not self._connect_to:
-            self._connect_to = route.pin.connect_to
-            setopt(pycurl.CONNECT_TO, self._connect_to)
+        self._set_pin(route.pin)
         timeout_ms = self._timeout_whole_ms if left_s is None else _ms(left_s)
         if timeout_ms != self._timeout_ms:
             setopt(pycurl.TIMEOUT_MS, timeout_ms)
@@ -145,6 +138,15 @@ class Transfer(AnswerReader):
             self._custom_headers = bool(extra)
         if route.proxy != self._proxy:
             self._set_proxy(route.proxy)
+
+    def _set_pin(self, pin: Pin) -> None:
+        """libcurl holds the pins of all handles, each until its handle takes another."""
+        if pin is self._pin:
+            self.easy.setopt(pycurl.RESOLVE, pin.resolve)  # another handle that had it may have taken another
+            return
+        self.easy.setopt(pycurl.RESOLVE, self._pin.forget + pin.resolve)
+        self.easy.setopt(pycurl.CONNECT_TO, pin.connect_to)
+        self._pin = pin
 
     def _set_proxy(self, proxy: str | None) -> None:
         self.easy.setopt(pycurl.PROXY, proxy or "")

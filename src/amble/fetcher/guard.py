@@ -28,12 +28,16 @@ class Pin:
     packed: frozenset[bytes]
     connect_to: list[str]
     resolve: list[str]
+    forget: list[str]  # takes back what `resolve` says; libcurl would keep it for good
 
     def allows(self, address: str) -> bool:
         try:
             return packed(address) in self.packed
         except OSError:
             return False
+
+
+NO_PIN = Pin(frozenset(), [], [], [])  # allows nothing
 
 
 def pin_host(host: str, addresses: tuple[str, ...], port: int) -> Pin:
@@ -47,17 +51,16 @@ def pin_host(host: str, addresses: tuple[str, ...], port: int) -> Pin:
     addresses = addresses[:PINNED_ADDRESSES_MAX]
     all_packed = sorted(map(packed, addresses))
     name = f"{blake2s(b''.join([*all_packed, host.encode()]), digest_size=10).hexdigest()}.invalid"
-    return Pin(frozenset(all_packed), [f"::{name}:{port}"], [_entry(name, port, addresses)])
+    return Pin(frozenset(all_packed), [f"::{name}:{port}"], [_entry(name, port, addresses)], [f"-{name}:{port}"])
 
 
 def pin_proxy(host: str, addresses: Sequence[str], port: int) -> Pin:
     """A pin for the proxy, which then looks up hosts by itself."""
-    return Pin(frozenset(map(packed, addresses)), [], [_entry(host, port, addresses)])
+    return Pin(frozenset(map(packed, addresses)), [], [_entry(host, port, addresses)], [f"-{host}:{port}"])
 
 
 def _entry(name: str, port: int, addresses: Sequence[str]) -> str:
-    # With the plus sign the entry ages like any other; without it libcurl would keep it for good.
-    return f"+{name}:{port}:{','.join(addresses)}"
+    return f"{name}:{port}:{','.join(addresses)}"
 
 
 class Route(NamedTuple):

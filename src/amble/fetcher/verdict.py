@@ -74,7 +74,7 @@ def _judge_exchange(transfer: Transfer, finished: Finished) -> _Verdict:
             return _Verdict(transfer.cut_body(), detail=stopped.detail, truncated=True)
         return _Verdict(None, stopped.failure, clean_detail(stopped.detail), stopped.local_fault)
     if finished.code == pycurl.E_COULDNT_RESOLVE_HOST and transfer.sent_at is not None:
-        # Sent, and so connected: libcurl would repeat it over a new connection, and the pin is not held so long.
+        # Sent, and so connected: libcurl would repeat it over a new connection, and the pin is not held any more.
         return _Verdict(None, Failure.NETWORK_RESET, STALE, local_fault=True)
     if finished.code:
         fault = blame(finished.code, finished.message, transfer.easy.getinfo(pycurl.OS_ERRNO))
