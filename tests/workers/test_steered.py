@@ -84,6 +84,10 @@ def test_it_says_how_many_there_are_waits_while_paused_and_goes_on_though_one_is
         assert any("2 workers" in text for text, _ in block(progress, "x.duckdb", 120, 24))
         assert [each["workers"] for each in answer("jobs", str(file))] == [2]
         assert answer("why", farm.url("a.test"), str(file))["workers"] == 2
+        for pid in pids:  # the crawl comes first on a core, and Ctrl-C is for it alone
+            assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, os.getpid())
+            assert os.getpgid(pid) == pid
+            assert os.getsid(pid) == os.getsid(0)
 
         job.pause()
         wait_for(lambda: under_way(job) == 0)

@@ -161,5 +161,5 @@ def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
         stdin=descriptor,
         stdout=subprocess.DEVNULL,  # data goes to standard output, and it has none
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-        start_new_session=True,  # a Ctrl-C is for the crawl, which lets it finish what is under way
+        process_group=0,  # a Ctrl-C is for the crawl, which lets it finish what is under way
     )

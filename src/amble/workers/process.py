@@ -40,6 +40,7 @@ SEEN_MAX = 50_000  # some 10 MB
 GATHER_MAX = 32  # answers said at once
 GATHER_S = 0.02  # that one waits for others, at most
 YOUNG_MAX = 20_000  # new objects before Python looks for cyclic garbage: pages are tuples that are gone at once
+NICENESS = 5  # the crawl that feeds us and stores comes first, or all would wait for it
 
 
 class Worker(asyncio.Protocol):
@@ -165,6 +166,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 def main() -> None:
+    os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the crawl, which ends us in its own time
     gc.freeze()  # what was imported stays
     gc.set_threshold(YOUNG_MAX)
