@@ -24,7 +24,7 @@ from bench._static import Static
 
 WEBS = {  # hosts, pages of 20 KB at each
     "small": (200, 25),
-    "long": (200, 100),
+    "long": (200, 300),
     "one": (1, 5_000),
     "crowd": (10_000, 3),
 }

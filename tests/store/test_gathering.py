@@ -13,7 +13,7 @@ from amble.store import Batch, LinkRow, PageRow, WriterLimits
 from amble.store.gathering import Gathering, Parcel
 
 LIMITS = WriterLimits(
-    batch_size=10, pause_s=0.5, linger_s=1.0, batch_bytes_max=8_000, held_pages_max=100, held_bytes_max=20_000
+    batch_size=10, pause_s=0.5, linger_s=1.0, batch_bytes_max=8_000, held_pages_max=200, held_bytes_max=20_000
 )
 AT_ONCE = -inf
 
@@ -38,7 +38,7 @@ def stored(parcels: Iterable[Parcel]) -> list[int]:
         ("enough pages, long after the last transaction", 3.0, [(5.0, 10)], 3.5),
         ("far more than enough, soon after the last", 4.9, [(5.0, 10), (5.1, 30)], 5.4),
         ("few pages do not wait for the pause alone", 4.9, [(5.0, 9)], 6.0),
-        ("half of the room is taken", 4.9, [(5.0, 50)], AT_ONCE),
+        ("a quarter of the room is taken", 4.9, [(5.0, 50)], AT_ONCE),
     ],
 )
 def test_when_a_transaction_is_due(
@@ -56,7 +56,7 @@ def test_when_a_transaction_is_due(
 @pytest.mark.parametrize(
     "batch",
     [pages(4, "b" * 2_000), Batch(links=[LinkRow(1, "https://a.test/", "https://a.test/x")] * 5_000)],
-    ids=["bodies fill a transaction", "small rows take half of the room"],
+    ids=["bodies fill a transaction", "small rows take a quarter of the room"],
 )
 def test_what_is_large_does_not_wait(batch: Batch) -> None:
     held = Gathering(LIMITS)
@@ -107,7 +107,7 @@ def test_batches_of_one_parcel_have_one_promise_and_those_of_another_their_own()
 def test_nothing_is_lost_doubled_or_divided_and_room_comes_back(
     handed_over: list[tuple[int, int, bool]], batch_size: int
 ) -> None:
-    limits = WriterLimits(batch_size=batch_size, batch_bytes_max=8_000, held_pages_max=100, held_bytes_max=20_000)
+    limits = WriterLimits(batch_size=batch_size, batch_bytes_max=8_000, held_pages_max=200, held_bytes_max=20_000)
     held, taken, now = Gathering(limits), list[Batch](), 0.0
     batches = [pages(count, "b" * body_bytes) for count, body_bytes, _ in handed_over]
     for batch, (_, _, is_taken) in zip(batches, handed_over, strict=True):
@@ -134,7 +134,7 @@ def len_of(batch: Batch) -> int:
 
 
 @pytest.mark.parametrize(
-    ("batch", "count"), [(pages(10), 10), (pages(1, "b" * 2_000), 10)], ids=["too many pages", "too many bytes"]
+    ("batch", "count"), [(pages(20), 10), (pages(1, "b" * 2_000), 10)], ids=["too many pages", "too many bytes"]
 )
 def test_there_is_room_until_too_much_is_held_whether_it_waits_or_is_being_written(batch: Batch, count: int) -> None:
     held = Gathering(LIMITS)

@@ -25,7 +25,7 @@ class WriterLimits(NamedTuple):
     batch_bytes_max: int = 8 * 1024 * 1024  # of bodies in a transaction, unless one page has more
     pause_s: float = 0.5  # from one transaction to the next that only `batch_size` asks for
     linger_s: float = 1.0  # longest that a batch waits for company
-    held_pages_max: int = 2_000  # beyond either, there is no room; half of the pages ask for a transaction at once
+    held_pages_max: int = 2_000  # beyond either, there is no room; a quarter of them asks for a transaction at once
     held_bytes_max: int = 64 * 1024 * 1024
     retry_s: float = 0.05  # after a fault; doubles up to ...
     retry_s_max: float = 5.0
@@ -131,8 +131,8 @@ class Gathering:
 
     @property
     def _pages_most(self) -> float:
-        """In a transaction, and waiting for one: as many again may come while it is written."""
-        return self.limits.held_pages_max / 2
+        """In a transaction, and waiting for one: as many again, twice over, may come while it is written."""
+        return self.limits.held_pages_max / 4
 
     def _is_pressing(self) -> bool:
         return (
