@@ -26,16 +26,17 @@ def host_names(count: int) -> list[str]:
 
 
 class Static:
-    """Sites of so many pages each."""
+    """Sites of so many pages each. On a `steady` one pages lead to their neighbours, so that each has one new link;
+    else most of a site is known after its first few pages."""
 
-    def __init__(self, hosts: int, pages: int, page_bytes: int = PAGE_BYTES) -> None:
-        self._hosts, self._pages, self._page_bytes = hosts, pages, page_bytes
+    def __init__(self, hosts: int, pages: int, page_bytes: int = PAGE_BYTES, *, steady: bool = False) -> None:
+        self._hosts, self._made = hosts, (pages, page_bytes, steady)
         self.count = hosts * pages
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
         self._told, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(self._pages, self._page_bytes, theirs), daemon=True)
+        self._process = context.Process(target=_serve, args=(*self._made, theirs), daemon=True)
         self._process.start()
         self._port = int(self._told.recv())
         return self
@@ -56,11 +57,14 @@ def _path(number: int) -> str:
     return f"/page/{number}" if number else "/"
 
 
-def make_page(number: int, pages: int, page_bytes: int = PAGE_BYTES) -> tuple[bytes, bytes]:
+def make_page(number: int, pages: int, page_bytes: int = PAGE_BYTES, steady: bool = False) -> tuple[bytes, bytes]:
     """One answer in two pieces, between which the name of the host belongs."""
-    near = [(number * 37 + step * step * 11 + 1) % pages for step in range(LINKS - 2)]
+    if steady:
+        near = [(number + step) % pages for step in range(-LINKS // 2, LINKS // 2)]
+    else:
+        near = [(number * 37 + step * step * 11 + 1) % pages for step in range(LINKS - 2)]
     links = [f'<a href="{_path(other)}">about {_WORDS[other % len(_WORDS)]} {other}</a>' for other in near]
-    children = [child for child in (2 * number + 1, 2 * number + 2) if child < pages]
+    children = [child for child in (2 * number + 1, 2 * number + 2) if child < pages and not steady]
     links += [f'<li><a href="{_path(child)}">page {child}</a></li>' for child in children]
     before = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Page of '
     after = f" no. {number}</title></head>\n<body><h1>Page {number}</h1>\n" + "\n".join(links)
@@ -94,8 +98,8 @@ class _Connection(asyncio.Protocol):
                 self._transport.writelines((found[0], request[at : at + NAME_CHARS], found[1]))
 
 
-def _serve(pages: int, page_bytes: int, told: Connection) -> None:
-    answers = {_path(number).encode(): make_page(number, pages, page_bytes) for number in range(pages)}
+def _serve(pages: int, page_bytes: int, steady: bool, told: Connection) -> None:
+    answers = {_path(number).encode(): make_page(number, pages, page_bytes, steady) for number in range(pages)}
 
     async def run() -> None:
         loop = asyncio.get_running_loop()

@@ -1,8 +1,9 @@
 """Whether a page costs more when a million are stored than when ten thousand are: `python -m bench million`.
 
-One crawl over sockets of 200 hosts, links followed, every page stored. Processor time is that of the crawler's process;
-the time of a fixed piece of work, measured beside it in a thread of its own, tells how fast the machine was meanwhile,
-and the last column is corrected for that: a machine that others use as well changes more in twenty minutes than a page.
+One crawl over sockets of 200 hosts, every page stored, its links followed: thirty on each, of which one is new.
+Processor time is that of the crawler's process; the time of a fixed piece of work, measured beside it in a thread of
+its own, tells how fast the machine was meanwhile, and the last column is corrected for that: a machine that others use
+as well changes more in twenty minutes than a page does.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def measured(pages: int, page_bytes: int) -> tuple[int, list[Look]]:
     context = multiprocessing.get_context("spawn")
     marks = [FROM, TO, *range(STEP, pages, STEP), pages]
     with (
-        Static(HOSTS, pages // HOSTS, page_bytes) as web,
+        Static(HOSTS, pages // HOSTS, page_bytes, steady=True) as web,
         tempfile.TemporaryDirectory(prefix="amble-bench-") as folder,
     ):
         ours, theirs = context.Pipe()
