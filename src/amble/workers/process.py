@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import cast
 
+from amble.collecting import YOUNG_MAX
 from amble.core.urls import domain_of
 from amble.fetcher import Fetcher
 from amble.fetcher.calls import Cancel
@@ -39,7 +40,6 @@ from amble.workers.wire import (
 SEEN_MAX = 50_000  # some 10 MB
 GATHER_MAX = 32  # answers said at once
 GATHER_S = 0.02  # that one waits for others, at most
-YOUNG_MAX = 20_000  # new objects before Python looks for cyclic garbage: pages are tuples that are gone at once
 NICENESS = 5  # the crawl that feeds us and stores comes first, or all would wait for it
 
 
