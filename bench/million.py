@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import multiprocessing
 import sys
-import tempfile
 import threading
 import time
 from itertools import pairwise
@@ -31,6 +29,7 @@ from bench._document import circumstances, keep, load_after
 from bench._loopback import Loopback
 from bench._scenarios import FAST
 from bench._static import Static, make_page
+from bench.growth import in_a_process
 
 HOSTS = 200
 PAGES = 1_000_000
@@ -130,18 +129,9 @@ def crawl(file: str, seeds: list[str], marks: list[int], pipe: Connection) -> No
 
 
 def measured(pages: int, page_bytes: int) -> tuple[int, list[Look]]:
-    context = multiprocessing.get_context("spawn")
     marks = [FROM, TO, *range(STEP, pages, STEP), pages]
-    with (
-        Static(HOSTS, pages // HOSTS, page_bytes, steady=True) as web,
-        tempfile.TemporaryDirectory(prefix="amble-bench-") as folder,
-    ):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=crawl, args=(f"{folder}/pages.duckdb", web.roots(), marks, theirs))
-        process.start()
-        theirs.close()
-        got: tuple[int, list[Look]] = ours.recv()
-        process.join()
+    with Static(HOSTS, pages // HOSTS, page_bytes, steady=True) as web:
+        got: tuple[int, list[Look]] = in_a_process(crawl, web.roots(), marks)
     return got
 
 
