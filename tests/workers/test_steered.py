@@ -47,7 +47,10 @@ def ways(farm: Farm) -> dict[str, Any]:
 def begin(store: DuckDBStore, farm: Farm) -> tuple[RunningJob, list[int]]:
     """A job, as soon as its workers have brought something; and their process ids."""
     job = start(store, farm.roots(), Settings.of(SETTINGS), sharing=AT_ONCE, **ways(farm))
+    wait_for(lambda: job.result.pages > 0)  # they were sent for before the first visit
+    job.pause()  # on a busy machine all would be fetched before they are there
     wait_for(lambda: len(pids_of(job)) == 2)
+    job.resume()
     began_with = job.result.pages
     wait_for(lambda: job.result.pages >= began_with + 10)
     return job, pids_of(job)
