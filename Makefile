@@ -26,9 +26,9 @@ $(VENV)/.dev: $(VENV)/.ready
 crawl: $(VENV)/.ready   ## crawl URL=..., or without it a demonstration web served on loopback
 	@$(BIN)/python -m amble $(if $(URL),crawl $(URL),demo)
 
-# Three on two cores: many tests wait for a site's pace.
+# Four on two cores: many tests wait for a site's pace.
 test: check     ## lint, types, layers, then every test
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 4
 
 check: $(VENV)/.dev   ## lint, types and layers only
 	$(BIN)/ruff check .

@@ -183,8 +183,8 @@ def _can_be_asked(host: str, port: str) -> bool:
 # Most links look like this, and seeing it costs a fifth of a parse. A fragment after it is dropped in any case.
 _PLAIN = re.compile(
     r"""((?=/)
-         (?:/[A-Za-z0-9_~-][A-Za-z0-9._~%!$&'()*+,;=:@-]*+)*+ /?+
-         (?:\?[A-Za-z0-9._~%!$&()*+,;=:@/?-]*+)?+   # a query may not hold the apostrophe: it is sent as %27
+         (?>/[A-Za-z0-9_~-][A-Za-z0-9._~%!$&'()*+,;=:@-]*+)*+ /?+
+         (?>\?[A-Za-z0-9._~%!$&()*+,;=:@/?-]*+)?+   # a query may not hold the apostrophe: it is sent as %27
         )(?:\#.*)?""",
     re.VERBOSE | re.DOTALL,
 )

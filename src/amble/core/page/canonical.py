@@ -10,9 +10,9 @@ from amble.core.urls import Base, domain_of
 
 _HEADER_CHARS_MAX = 64 * 1024
 # RFC 8288 3: `<target>`, then parameters; a quoted value may hold commas and semicolons.
-_LINK_VALUE = re.compile(r"<([^<>]*+)>((?:[^,\"]++|\"(?:[^\"\\]++|\\.)*+\"?)*+)", re.DOTALL)
+_LINK_VALUE = re.compile(r"<([^<>]*+)>((?>[^,\"]++|\"(?>[^\"\\]++|\\.)*+\"?)*+)", re.DOTALL)
 _PARAMETER = re.compile(
-    r";[ \t]*+([!#$%&'*+.^_`|~0-9A-Za-z-]++)[ \t]*+=[ \t]*+(?:\"((?:[^\"\\]++|\\.)*+)\"|([^ \t;,\"]*+))", re.DOTALL
+    r";[ \t]*+([!#$%&'*+.^_`|~0-9A-Za-z-]++)[ \t]*+=[ \t]*+(?:\"((?>[^\"\\]++|\\.)*+)\"|([^ \t;,\"]*+))", re.DOTALL
 )
 
 

@@ -29,7 +29,7 @@ _CHARS_MAX = 300_000  # of longer pages too much would be held at once
 
 _S = rf"[{W}]"
 _VALUE = rf"(?:\"[^\"\r]*+\"|'[^'\r]*+'|[^{W}\"'=<>`]++)"
-_ATTRIBUTES = rf"(?:{_S}++[A-Za-z0-9:_@.-]++(?:={_VALUE})?+)*+"
+_ATTRIBUTES = rf"(?>{_S}++[A-Za-z0-9:_@.-]++(?>={_VALUE})?+)*+"
 _VOID_END = rf"{_S}*+/?+>"
 
 
@@ -56,7 +56,7 @@ def _element(name: str, content: str) -> str:
 def _raw_text(name: str) -> str:
     any_case = "".join(f"[{letter}{letter.upper()}]" for letter in name)
     slash = "/?" if name == "script" else "/"  # a <script> may hide the end of the one it stands in (13.2.5.27)
-    return _element(name, rf"(?:[^<]++|<(?!{slash}{any_case}[{W}/>]))*+")
+    return _element(name, rf"(?>[^<]++|<(?!{slash}{any_case}[{W}/>]))*+")
 
 
 # --- What is passed over -------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def _raw_text(name: str) -> str:
 _CELLS = ("td", "th", "caption")  # hold what a page holds
 _ROWS = ("tr", "tbody", "thead", "tfoot", "colgroup", "col")
 _PARTS = "|".join((*_CELLS, *_ROWS))
-_THEN_A_PART = rf"(?={_S}*+(?:<{COMMENT}{_S}*+)*+<(?:/?(?:{_PARTS})|/table)[{W}/>])"
+_THEN_A_PART = rf"(?={_S}*+(?><{COMMENT}{_S}*+)*+<(?:/?(?:{_PARTS})|/table)[{W}/>])"
 _RAW_TEXT = ("iframe", "script", "style", "textarea")
 _ITEMS = ("a", "base", "html", "link", "meta", "title")
 _NEVER = ("area", "frameset", "math", "noembed", "noframes", "plaintext", "template", "xmp")  # on a plain page
@@ -83,7 +83,7 @@ _PASSED_OVER = "|".join(
         COMMENT,
         *map(_raw_text, _RAW_TEXT),
         DRAWING,
-        _element("select", rf"(?:[^<]++|</?(?:option|optgroup){_ATTRIBUTES}{_VOID_END})*+"),
+        _element("select", rf"(?>[^<]++|</?(?:option|optgroup){_ATTRIBUTES}{_VOID_END})*+"),
         r"![dD][oO][cC][tT][yY][pP][eE][^>]*+>|\?[^>]*+>",
         r"(?![A-Za-z/!?])",
     ]
@@ -97,7 +97,7 @@ _IN_LINE = (
 )
 _OTHERS_IN_LINE = rf"(?:br|img|source|wbr){_ATTRIBUTES}{_VOID_END}|{COMMENT}|{DRAWING}"
 _LINE_TAG = re.compile(rf"<(?:(/?)({_IN_LINE}){_ATTRIBUTES}{_S}*+>|{_OTHERS_IN_LINE})")
-_LINE = rf"[^<]*+(?:<(?:(?:{_IN_LINE}){_ATTRIBUTES}{_S}*+>|/(?:{_IN_LINE}){_S}*+>|{_OTHERS_IN_LINE})[^<]*+)*+"
+_LINE = rf"[^<]*+(?><(?:(?:{_IN_LINE}){_ATTRIBUTES}{_S}*+>|/(?:{_IN_LINE}){_S}*+>|{_OTHERS_IN_LINE})[^<]*+)*+"
 _ITEM = "|".join(
     [
         rf"a{_ATTRIBUTES}{_S}*+>{_LINE}</a{_S}*+>",
@@ -107,14 +107,14 @@ _ITEM = "|".join(
 )
 _SHORT_LINK = r"a href=\"[^\"\r]++\">[^<]*+</a>"  # finds nothing that the others would not, only sooner
 # Each match runs up to the next item, and the last one takes in all that is not plain: nothing is left out in between.
-_NEXT = re.compile(rf"[^<]*+(?:<(?:{_PASSED_OVER})[^<]*+)*+(?:<({_SHORT_LINK}|{_ITEM}|(?s:.*))|\Z)")
+_NEXT = re.compile(rf"[^<]*+(?><(?:{_PASSED_OVER})[^<]*+)*+(?:<({_SHORT_LINK}|{_ITEM}|(?s:.*))|\Z)")
 
 # --- What is found -------------------------------------------------------------------------------------------------
 
-_NOT_HREF = rf"(?:{_S}++(?!href[{W}=/>])[a-z0-9:_@.-]++(?:={_VALUE})?+)*+"
+_NOT_HREF = rf"(?>{_S}++(?!href[{W}=/>])[a-z0-9:_@.-]++(?>={_VALUE})?+)*+"
 _SHORT = re.compile(r"a href=\"([^\"]++)\">([^<]*+)</a>")
 _LONG = re.compile(rf"a({_NOT_HREF}){_S}++href=\"([^\"]++)\"({_NOT_HREF}){_S}*+>(.*)</a{_S}*+>", re.DOTALL)
-_TAG = re.compile(r"([a-z]++)((?:[^\"'>]++|\"[^\"]*+\"|'[^']*+')*+)>")  # in an item, quotes do nothing but hold values
+_TAG = re.compile(r"([a-z]++)((?>[^\"'>]++|\"[^\"]*+\"|'[^']*+')*+)>")  # in an item, quotes do nothing but hold values
 
 # An <a> as written -> its href, rel and text. The pages of a site share many.
 _known: dict[str, tuple[str, str, str]] = {}

@@ -16,13 +16,13 @@ W = r"\t\n\f\r "  # white space, within brackets
 _NAME = rf"[A-Za-z][^{W}/>]*+"
 # A quote opens a value only right after `=`, and a value that never closes takes the rest of the text with it.
 _VALUE = rf"\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^{W}>\"'][^{W}>]*+"
-_ATTRIBUTE = rf"[^{W}/>][^{W}/>=]*+[{W}]*+(?:=[{W}]*+(?:{_VALUE})?+)?+"
+_ATTRIBUTE = rf"[^{W}/>][^{W}/>=]*+[{W}]*+(?>=[{W}]*+(?>{_VALUE})?+)?+"
 # How nearly all tags are written. It finds nothing that the full grammar would not, only sooner.
-_USUAL_ATTRIBUTE = rf"[{W}]++[A-Za-z0-9:_.-]++(?:=\"[^\"]*+\")?+"
-COMMENT = r"!--(?:-?>|(?:[^-]++|-(?!-!?>))*+--!?>)"
+_USUAL_ATTRIBUTE = rf"[{W}]++[A-Za-z0-9:_.-]++(?>=\"[^\"]*+\")?+"
+COMMENT = r"!--(?:-?>|(?>[^-]++|-(?!-!?>))*+--!?>)"
 _BOGUS_COMMENT = r"(?:!(?!--)|\?|/(?![A-Za-z]))[^>]*+>"  # doctypes too, and CDATA outside of foreign content
 
-_ATTRIBUTES = rf"(?:[{W}/]++|{_ATTRIBUTE})*+"
+_ATTRIBUTES = rf"(?>[{W}/]++|{_ATTRIBUTE})*+"
 
 TAG = re.compile(rf"<(/?)({_NAME})({_ATTRIBUTES})>")
 ANY_MARKUP = re.compile(rf"<(?:/?{_NAME}{_ATTRIBUTES}>|{COMMENT}|{_BOGUS_COMMENT})")
@@ -73,20 +73,20 @@ def skipper(
     stops = "|".join([*map(_any_case, starts), *(f"/{_any_case(name)}" for name in ends)])
     branches = [
         rf"/{_usual_name_but(ends)}>",
-        rf"{_usual_name_but(starts)}(?:{_USUAL_ATTRIBUTE}){times}[{W}]*+/?+>",
+        rf"{_usual_name_but(starts)}(?>{_USUAL_ATTRIBUTE}){times}[{W}]*+/?+>",
         *([rf"(?:{'|'.join(map(_any_case, plain))})>"] if plain else ()),
-        rf"(?!(?:{stops})[{W}/>])/?{_NAME}(?:[{W}/]*+{_ATTRIBUTE}){times}[{W}/]*+>",
+        rf"(?!(?:{stops})[{W}/>])/?{_NAME}(?>[{W}/]*+{_ATTRIBUTE}){times}[{W}/]*+>",
         COMMENT,
         _BOGUS_COMMENT,
         r"(?![A-Za-z/!?])",
     ]
-    return rf"[^<]*+(?:<(?:{'|'.join(branches)})[^<]*+)*+"
+    return rf"[^<]*+(?><(?:{'|'.join(branches)})[^<]*+)*+"
 
 
 def between_tags(*, cdata: bool) -> str:
     """An expression that runs over text and comments up to the next tag; CDATA sections exist in foreign content."""
-    section = r"!\[CDATA\[(?:[^\]]++|\](?!\]>))*+\]\]>|" if cdata else ""
-    return rf"[^<]*+(?:<(?:{section}{COMMENT}|{_BOGUS_COMMENT}|(?![A-Za-z/!?]))[^<]*+)*+"
+    section = r"!\[CDATA\[(?>[^\]]++|\](?!\]>))*+\]\]>|" if cdata else ""
+    return rf"[^<]*+(?><(?:{section}{COMMENT}|{_BOGUS_COMMENT}|(?![A-Za-z/!?]))[^<]*+)*+"
 
 
 def _usual_name_but(names: Iterable[str]) -> str:
@@ -111,8 +111,8 @@ _SHAPES = (
     "|radialgradient|rect|stop|symbol|tspan|use"
 )
 DRAWING = (
-    rf"[sS][vV][gG](?:[{W}]++{_ATTRIBUTE}){{0,32}}+[{W}]*+>"
-    rf"(?:[^<]++|</?(?i:{_SHAPES})(?=[{W}/>])(?:[{W}/]*+{_ATTRIBUTE}){{0,32}}+[{W}/]*+>|<{COMMENT})*+"
+    rf"[sS][vV][gG](?>[{W}]++{_ATTRIBUTE}){{0,32}}+[{W}]*+>"
+    rf"(?>[^<]++|</?(?i:{_SHAPES})(?=[{W}/>])(?>[{W}/]*+{_ATTRIBUTE}){{0,32}}+[{W}/]*+>|<{COMMENT})*+"
     rf"</[sS][vV][gG][{W}]*+>"
 )
 _SVG_DRAWING = re.compile(rf"<{DRAWING}")

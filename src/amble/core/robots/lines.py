@@ -30,7 +30,7 @@ class Kind(Enum):
     REQUEST_RATE = (b"request-rate", b"requestrate", b"request rate")
     CONTENT_SIGNAL = (b"content-signal",)
     CONTENT_USAGE = (b"content-usage",)
-    UNKNOWN = ()
+    UNKNOWN = None
 
 
 class Line(NamedTuple):
