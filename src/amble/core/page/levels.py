@@ -95,7 +95,7 @@ def levels(text: str) -> int:
                 at = found
         if len(stack) > deepest:
             deepest = len(stack)
-    # Three times: formatting opened again, rows implied after a drawing, forms off the stack but in the tree: no tag says.
+    # Three times: formatting opened again, rows implied after a drawing, and forms that only the tree keeps: no tag.
     return 3 * deepest + _DRAWING_LEVELS
 
 
