@@ -315,12 +315,20 @@ class OpenElements:
     def _pop(self, names: _Names, once: bool = False) -> None:
         """Close the innermost element as long as it is one of `names`."""
         stack = self.stack
+        if stack and stack[-1] in names and self._may_open_again():
+            self._doubt()  # text in it has opened formatting again, which is then the innermost
+            return
         while stack and stack[-1] in names:
             stack.pop()
             if once:
                 return
         if stack and stack[-1] in _KEPT and self._innermost() in names:
             self._doubt()  # formatting may be waiting to be opened again, and then it is not in the way
+
+    def _may_open_again(self) -> bool:
+        """Whether formatting around the innermost element may have been closed with a block, and waits for text."""
+        within = self.stack[-_LOOK_BACK:]
+        return "select" not in within and (len(self.stack) > _LOOK_BACK or not _KEPT.isdisjoint(within))
 
     def _innermost(self) -> str:
         """The innermost element but for formatting."""
