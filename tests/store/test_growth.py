@@ -9,6 +9,7 @@ from amble.store import Batch, DomainRow, DuckDBStore, LinkRow, RequestRow, Writ
 from tests.store.support import BEGAN, ask, new_job, visit
 
 PAGES = 500
+TURNS, TURNS_MAX = 5, 25  # what is over a bound after the first may be noise: look closer before believing it
 LIMITS = WriterLimits(linger_s=0.01, wal_bytes_max=1_000_000)  # with checkpoints in what is measured
 
 
@@ -50,13 +51,15 @@ def test_the_cost_of_a_page_does_not_grow_with_what_is_stored(tmp_path: Path) ->
     stores = [stocked(tmp_path / f"{count}.duckdb", count) for count in (10_000, 100_000)]
     jobs = [new_job(store) for store in stores]
     costs: list[list[float]] = [[], []]
-    for turn in range(6):  # in turns, so that a busy machine disturbs both alike
+    for turn in range(TURNS_MAX):  # in turns, so that a busy machine disturbs both alike
         for which, store in enumerate(stores):
             costs[which].append(cost_s(store, jobs[which], turn * PAGES))
-    few_s, many_s = (min(column) for column in costs)
+        few_s, many_s = (min(column) for column in costs)
+        if turn >= TURNS - 1 and many_s < 1.6 * few_s:
+            break
     for store in stores:
         store.close()
-    assert many_s < 4 * few_s  # ten times as many
+    assert many_s < 1.6 * few_s
 
 
 def test_replacing_a_page_does_not_read_the_whole_table(tmp_path: Path) -> None:
@@ -64,15 +67,17 @@ def test_replacing_a_page_does_not_read_the_whole_table(tmp_path: Path) -> None:
     stores = [stocked(tmp_path / f"{count}.duckdb", count) for count in (10_000, 400_000)]
     jobs = [new_job(store) for store in stores]
     costs: list[list[float]] = [[], []]
-    for turn in range(5):
+    for turn in range(TURNS_MAX):
         for which, store in enumerate(stores):
             began = time.process_time()
             for number in range(turn * 300, turn * 300 + 300):
                 store.submit(visit(jobs[which], number, url=f"https://old.test/{number}"))
             store.flush().result(60)
             costs[which].append(time.process_time() - began)
-    few_s, many_s = (min(column) for column in costs)
+        few_s, many_s = (min(column) for column in costs)
+        if turn >= TURNS - 1 and many_s < 2 * few_s:
+            break
     for store, count in zip(stores, (10_000, 400_000), strict=True):
         assert ask(store, "SELECT count(*), count(DISTINCT url) FROM pages") == [(count, count)]
         store.close()
-    assert many_s < 8 * few_s  # forty times as many
+    assert many_s < 2 * few_s

@@ -184,4 +184,4 @@ def test_a_claim_costs_the_same_however_many_wait(path: Path) -> None:
             for at in range(0, count, 5_000):
                 store.submit(Batch(discovered=[task(job_id, at + i) for i in range(5_000)])).result()
         store.flush().result()
-        assert cost_s(many) < 10 * cost_s(few)  # forty times as many
+        assert any(cost_s(many) < 4 * cost_s(few) for _ in range(2))  # over it once may be noise
