@@ -58,11 +58,8 @@ def domains(store: DuckDBStore) -> list[dict[str, Any]]:
     """What was learned of each, and what the receipts say of all its requests, those of a running crawl included."""
     _let_settle(store)
     known = {row.domain: row for row in store.load_domains()}
-    cursor = store.cursor()
-    try:
-        asked = {domain: counts for domain, *counts in cursor.execute(_ASKED).fetchall()}
-    finally:
-        cursor.close()
+    with store.database.reading() as connection:
+        asked = {domain: counts for domain, *counts in connection.execute(_ASKED).fetchall()}
     found = [(known.get(name, DomainRow(name)), *asked.get(name, (0, 0, 0))) for name in known.keys() | asked.keys()]
     return [
         {
@@ -83,11 +80,8 @@ def domains(store: DuckDBStore) -> list[dict[str, Any]]:
 def audit(store: DuckDBStore, domain: str | None = None) -> dict[str, Any]:
     """Also as text, and as a page to send to the owner of a site."""
     _let_settle(store)
-    cursor = store.cursor()
-    try:
-        found = check(cursor, domain)
-    finally:
-        cursor.close()
+    with store.database.reading() as connection:
+        found = check(connection, domain)
     return {**found.as_dict(), "text": found.as_text(), "html": found.as_html()}
 
 
@@ -96,11 +90,8 @@ def why(
 ) -> dict[str, Any]:
     """`snapshot` is of a running job's own pace; without one the receipts say what held last. `workers` it has."""
     _let_settle(store)
-    cursor = store.cursor()
-    try:
-        found = explain_pace(cursor, domain, job_id=job, snapshot=snapshot)
-    finally:
-        cursor.close()
+    with store.database.reading() as connection:
+        found = explain_pace(connection, domain, job_id=job, snapshot=snapshot)
     beside = f"\nfetched by one of {workers} worker processes" if workers else ""
     return {**found.as_dict(), "workers": workers, "text": found.as_text() + beside}
 

@@ -117,6 +117,7 @@ class Committer:
         try:
             compact(self._connection)
             self._connection.execute("CHECKPOINT")
+            self._database.empty_cache(self._connection)
         except duckdb.Error as fault:
             raise self._unavailable(fault) from fault
         self._step("checkpointed")

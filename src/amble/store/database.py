@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "max_vacuum_tasks": "0",
     "python_enable_replacements": False,  # a name in SQL is a table, never a Python variable
 }
+# What is left in memory of the tables on disk when the rest is let go. Enough for the blocks that are asked for again.
+_CACHE_LEFT = "16MB"
 # A database with the name of a schema would make `amble.jobs` or `main.pages` ambiguous.
 _AMBIGUOUS = frozenset({"", "amble", "information_schema", "main", "memory", "pg_catalog", "system", "temp"})
 _HOLDER = re.compile(r"held in (?P<program>.+?) \(PID (?P<pid>\d+)\)")
@@ -51,12 +54,18 @@ def quote_text(text: str) -> str:
 class Database:
     """One DuckDB database, to be read by many connections and written by one."""
 
-    def __init__(self, root: DuckDBPyConnection, name: str, path: Path | None, *, owned: bool) -> None:
+    def __init__(
+        self, root: DuckDBPyConnection, name: str, path: Path | None, *, owned: bool, memory_limit: str | None = None
+    ) -> None:
         self._root = root
         self.name = name
         self.path = path
         self.owned = owned  # we opened it, so we may let go of it and take it up again
         self.sealed = False
+        self._memory_limit = memory_limit
+        self._uses = 0  # queries under way, other than the writer's
+        self._lent = False
+        self._use_lock = threading.Lock()
 
     @classmethod
     def open(
@@ -69,10 +78,10 @@ class Database:
             settings["memory_limit"] = memory_limit
         root = duckdb.connect(":memory:", config=settings)
         if str(path) == ":memory:":
-            return cls(root, "memory", None, owned=True)
+            return cls(root, "memory", None, owned=True, memory_limit=memory_limit)
         file = Path(path).absolute()
         name = file.stem if file.stem.casefold() not in _AMBIGUOUS else "store"
-        database = cls(root, name, file, owned=True)
+        database = cls(root, name, file, owned=True, memory_limit=memory_limit)
         try:
             database._attach()
         except StoreError:
@@ -100,13 +109,46 @@ class Database:
         connection.execute(f"USE {quote(self.name)}")
         return connection
 
+    def lend(self) -> DuckDBPyConnection:
+        """The same for somebody who does not tell when it is used."""
+        with self._use_lock:
+            self._lent = True
+        return self.connect()
+
     @contextlib.contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:
-        connection = self.connect()
+        with self.in_use():
+            connection = self.connect()
+            try:
+                yield connection
+            finally:
+                connection.close()
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While this lasts, there is all the memory that was promised."""
+        with self._use_lock:
+            self._uses += 1
         try:
-            yield connection
+            yield
         finally:
-            connection.close()
+            with self._use_lock:
+                self._uses -= 1
+
+    def empty_cache(self, connection: DuckDBPyConnection) -> None:
+        """Let go of what is in memory of tables that are on disk, unless somebody reads them.
+
+        Else DuckDB keeps it until its memory is full. From then on it makes room block by block, gives that room back
+        to the system each time, and takes it anew: a fifth more for storing a page, and 40 MB more for the process.
+        """
+        if self._memory_limit is None:
+            return
+        with self._use_lock:
+            if self._uses or self._lent:
+                return
+            with contextlib.suppress(duckdb.OutOfMemoryException):  # more is needed just now; what was not is gone
+                connection.execute(f"SET GLOBAL memory_limit = '{_CACHE_LEFT}'")
+            connection.execute(f"SET GLOBAL memory_limit = {quote_text(self._memory_limit)}")
 
     def reattach(self) -> None:
         """Let go of the file and take it up again; what was committed is read back from its log."""
@@ -131,6 +173,7 @@ class Database:
     def seal(self) -> None:
         """From now on no SQL on this database touches other files, the network or the settings. Cannot be undone."""
         self._root.execute("SET GLOBAL enable_external_access = false")
+        self._root.execute("SET GLOBAL allowed_configs = ['memory_limit']")  # by us; nobody else's SQL may be a SET
         self._root.execute("SET GLOBAL lock_configuration = true")
         self.sealed = True
 

@@ -21,6 +21,7 @@ class WhereJudge:
 
     def __init__(self, database: Database, clauses: Clauses) -> None:
         assert clauses.where_sql is not None
+        self._database = database
         self._connection = database.connect()
         self._query = self._connection.extract_statements(where_query(clauses.where_sql, tries=clauses.where_tries))[0]
         self._said: dict[tuple[str, int], bool] = {}
@@ -42,7 +43,8 @@ class WhereJudge:
 
     def _ask(self, visits: list[Visit]) -> list[bool]:
         try:
-            rows = self._connection.execute(self._query, _lists(visits)).fetchall()
+            with self._database.in_use():
+                rows = self._connection.execute(self._query, _lists(visits)).fetchall()
         except duckdb.Error:
             # An error that could not be caught in the query: on one URL alone, it means that it is not taken.
             return [False] if len(visits) == 1 else [taken for visit in visits for taken in self._ask([visit])]

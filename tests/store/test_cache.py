@@ -1,0 +1,81 @@
+"""What DuckDB keeps in memory of tables that are on disk: let go at every checkpoint, unless somebody reads them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from amble.store import DuckDBStore
+from amble.store.database import Database
+from tests.store.conftest import QUICK
+from tests.store.support import new_job, visit
+
+LIMIT = "96.0 MiB"
+LARGE = QUICK._replace(wal_bytes_max=1_000_000)
+
+
+def held_mb(database: Database) -> float:
+    with database.reading() as connection:
+        ((held,),) = connection.execute("SELECT sum(memory_usage_bytes) FROM duckdb_memory()").fetchall()
+    return float(held) / 1e6
+
+
+def limit(database: Database) -> str:
+    with database.reading() as connection:
+        ((found,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    return str(found)
+
+
+def fill(store: DuckDBStore) -> None:
+    """Forty megabytes that no compression makes much less."""
+    job_id, chance = new_job(store), random.Random(1)
+    for number in range(400):
+        store.submit(visit(job_id, number, body=chance.randbytes(50_000).hex())).result()
+    store.flush().result()
+
+
+def open_store(path: Path, **how: bool) -> DuckDBStore:
+    return DuckDBStore.open(path, limits=LARGE, memory_limit=LIMIT, **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_little_of_what_is_on_disk_stays_in_memory_and_the_limit_is_as_before(path: Path, sealed: bool) -> None:
+    with open_store(path, sealed=sealed) as store:
+        fill(store)
+        assert held_mb(store.database) < 20
+        assert limit(store.database) == LIMIT
+
+
+def test_whoever_reads_keeps_all_the_memory_there_is(path: Path) -> None:
+    with open_store(path) as store:
+        with store.database.in_use():
+            fill(store)
+            assert held_mb(store.database) > 30
+        assert limit(store.database) == LIMIT
+
+
+def test_a_connection_that_was_lent_may_be_used_at_any_time(path: Path) -> None:
+    with open_store(path) as store:
+        with store.cursor():
+            pass
+        fill(store)
+        assert held_mb(store.database) > 30
+
+
+def test_more_than_is_left_may_be_needed_at_that_moment(path: Path) -> None:
+    with open_store(path) as store:
+        connection = store.database.connect()
+        connection.execute("CREATE TEMP TABLE large AS SELECT md5(i::VARCHAR) AS text FROM range(1_000_000) AS r(i)")
+        store.database.empty_cache(connection)
+        assert limit(store.database) == LIMIT
+        assert connection.execute("SELECT count(DISTINCT text) FROM large").fetchall() == [(1_000_000,)]
+        connection.close()
+
+
+def test_a_database_without_a_limit_stays_as_it_is(path: Path) -> None:
+    with DuckDBStore.open(path, limits=LARGE, memory_limit=None) as store:
+        before = limit(store.database)
+        fill(store)
+        assert limit(store.database) == before
