@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from amble.store.tables import COLUMNS, TargetTable
 _REASON_CHARS_MAX = 300
 _ROW_CHARS_MAX = 2_000
 _DOMAIN_ROWS_SPARE = 1_000
+_ROWS_AT_ONCE = 1_000  # given to an appender, which lets nobody else use Python meanwhile
 _STARVED_MAX = 8  # times that memory was short for the same transaction before what is largest in it is set apart
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
 
@@ -224,14 +225,15 @@ class Committer:
             ],
         )
 
-    def _append(self, table: str, rows: Iterable[Row], columns: list[str] | None = None) -> None:
+    def _append(self, table: str, rows: Sequence[Row], columns: list[str] | None = None) -> None:
         appender = self._appenders.get(table)
         if appender is None:
             try:
                 appender = self._appenders[table] = self._connection.appender(table, columns=columns)
             except duckdb.Error as fault:  # the table is gone or changed: no fault of any row
                 raise Unavailable(_first_line(fault)) from fault
-        appender.append_rows(rows)
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            appender.append_rows(rows[first : first + _ROWS_AT_ONCE])
         appender.flush()
 
     # -- rows that cannot be stored

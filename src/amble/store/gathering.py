@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from amble.store.seam import Batch
 
-_SMALL_ROWS_PER_PAGE = 100  # links and the like weigh less than a page
+_SMALL_ROWS_PER_PAGE = 50  # links and the like weigh less than a page
 _PARCELS = 4  # to a full transaction; a parcel is never divided
 _NEVER = float("-inf")
 
