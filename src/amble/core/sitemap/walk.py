@@ -60,6 +60,7 @@ class SitemapWalk:
         self.dropped_sitemaps: Counter[DropReason] = Counter()
         self._limits = limits
         self._domain = domain_of(self.origin)
+        self._prefix = f"{self.origin}/"
         self._queue: deque[tuple[str, int]] = deque()
         self._under_way: dict[str, int] = {}  # handed out, with its depth
         self._seen: set[str] = set()
@@ -159,12 +160,9 @@ class SitemapWalk:
     def _reason_against(self, url: str) -> Drop | None:
         if not self._is_own(url):
             return Drop.OTHER_SITE
-        if url in self._met:
-            return Drop.DUPLICATE
         if self.url_count >= self._limits.url_count_max:
-            return Drop.TOO_MANY_URLS
-        self._met.add(url)
-        return None
+            return Drop.DUPLICATE if url in self._met else Drop.TOO_MANY_URLS
+        return None if self._met.add(url) else Drop.DUPLICATE
 
     # --- Helpers ---------------------------------------------------------------------------------------------------
 
@@ -197,7 +195,7 @@ class SitemapWalk:
 
     def _is_own(self, url: str) -> bool:
         """Whether a URL lies on the origin's site: the same domain, or one under the same registered name."""
-        if url.startswith(f"{self.origin}/"):
+        if url.startswith(self._prefix):
             return True
         domain = domain_of(url)
         if domain == self._domain:
