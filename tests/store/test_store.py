@@ -22,12 +22,21 @@ from amble.store import (
     RequestRow,
     SitemapUrlRow,
     Store,
+    TaskDone,
+    TaskState,
 )
 from amble.store.database import Database
 from tests.store.conftest import QUICK
 from tests.store.support import BEGAN, ask, new_job, task, visit
 
 LATER = BEGAN + timedelta(hours=2)
+
+
+def test_what_is_handed_to_duckdb_in_several_portions_is_stored_whole(store: DuckDBStore) -> None:
+    job_id = new_job(store)
+    ends = [TaskDone(job_id, f"https://a.test/{number}", TaskState.DONE) for number in range(2_500)]
+    store.submit(Batch(done=ends)).result()
+    assert ask(store, "SELECT count(*), count(DISTINCT url) FROM amble.settled") == [(2_500, 2_500)]
 
 
 def test_the_embedded_store_is_a_store(store: DuckDBStore) -> None:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from amble.store.seam import Batch
 
-_SMALL_ROWS_PER_PAGE = 50  # links and the like weigh less than a page
+_SMALL_ROWS_PER_PAGE = 25  # tasks and the like weigh less than a page
+_LINKS_PER_PAGE = 250  # those of one page come packed
 _PARCELS = 4  # to a full transaction; a parcel is never divided
 _NEVER = float("-inf")
 
@@ -153,8 +154,7 @@ def _weight(batch: Batch) -> float:
     """How much of a transaction a batch fills, in pages."""
     pages, done, discovered, domains, _, sitemap_urls, requests, links, page_links, listings, _, _ = batch
     small = len(discovered) + len(links) + len(sitemap_urls) + len(requests)
-    for page in page_links:
-        small += page.links_count
     for listing in listings:
         small += len(listing.entries)
-    return max(len(pages), len(done), len(domains)) + small / _SMALL_ROWS_PER_PAGE
+    packed = sum([page.links_count for page in page_links])
+    return max(len(pages), len(done), len(domains)) + small / _SMALL_ROWS_PER_PAGE + packed / _LINKS_PER_PAGE
