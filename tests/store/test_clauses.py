@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
 
 from amble.core.frontier.visit import FoundBy, Visit
-from amble.errors import StatementError
+from amble.errors import StatementError, StoreError
 from amble.store.clauses import Clauses, Column, add_columns, insert_extracted
 from amble.store.database import Database
 from amble.store.judge import WhereJudge
@@ -76,6 +77,19 @@ def test_an_error_that_cannot_be_caught_in_the_query_refuses_one_url_only(databa
         True,
     ]
     judge.close()
+
+
+def test_too_little_memory_says_nothing_about_a_url(path: Path) -> None:
+    database = Database.open(path, memory_limit="200MB")
+    with database.reading() as connection:
+        clauses = Clauses.of(connection, "len((SELECT list(i) FROM range(3_000_000) AS r(i))) > depth", ())
+        judge = WhereJudge(database, clauses)
+        assert judge([visit("https://a.test/1")]) == [True]
+        connection.execute("SET GLOBAL memory_limit = '16MB'")
+        with pytest.raises(StoreError, match="WHERE cannot be judged: Out of Memory"):
+            judge([visit("https://a.test/2"), visit("https://a.test/3")])
+    judge.close()
+    database.close()
 
 
 def test_what_is_remembered_of_urls_is_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

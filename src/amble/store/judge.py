@@ -9,6 +9,7 @@ import duckdb
 
 from amble.core.frontier.visit import Visit
 from amble.core.urls import domain_of, parse
+from amble.errors import StoreError
 from amble.store.clauses import Clauses, where_query
 from amble.store.database import Database
 
@@ -45,9 +46,15 @@ class WhereJudge:
         try:
             with self._database.in_use():
                 rows = self._connection.execute(self._query, _lists(visits)).fetchall()
-        except duckdb.Error:
-            # An error that could not be caught in the query: on one URL alone, it means that it is not taken.
-            return [False] if len(visits) == 1 else [taken for visit in visits for taken in self._ask([visit])]
+        except duckdb.Error as fault:
+            if len(visits) > 1:
+                return [taken for visit in visits for taken in self._ask([visit])]
+            if isinstance(fault, duckdb.OutOfMemoryException):  # says nothing about the URL
+                raise StoreError(
+                    f"WHERE cannot be judged: {str(fault).splitlines()[0]}",
+                    hint="resume the job; should it end so again, crawl with a WHERE that needs less memory",
+                ) from fault
+            return [False]  # an error that could not be caught in the query: it is not taken
         places = {place for (place,) in rows}
         return [place in places for place in range(1, len(visits) + 1)]
 
