@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from amble.store import Batch, LinkRow, PageRow, WriterLimits
 from amble.store.gathering import Gathering, Parcel
+from amble.store.seam import PageLinks, TaskRow
 
 LIMITS = WriterLimits(
     batch_size=10, pause_s=0.5, linger_s=1.0, batch_bytes_max=8_000, held_pages_max=200, held_bytes_max=20_000
@@ -146,3 +147,20 @@ def test_there_is_room_until_too_much_is_held_whether_it_waits_or_is_being_writt
     assert not held.has_room
     held.release(parcels)
     assert held.has_room
+
+
+@pytest.mark.parametrize(
+    ("one", "fill"),
+    [
+        (pages(1), 200),
+        (Batch(discovered=[TaskRow(1, "https://a.test/x", "a.test")] * 25), 200),
+        (Batch(page_links=[PageLinks(1, "https://a.test/", 250, "")]), 200),
+    ],
+    ids=["pages", "tasks, each a part of a page", "the links of a page, which come packed"],
+)
+def test_what_weighs_little_fills_little(one: Batch, fill: int) -> None:
+    held = Gathering(LIMITS)
+    for count in range(fill):
+        assert held.has_room, count
+        held.add(one, 0.0)
+    assert not held.has_room
