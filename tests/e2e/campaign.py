@@ -84,7 +84,7 @@ class Campaign:
     def look(self) -> Known:
         """Open the file as it was left, and check all that must hold at any time."""
         with DuckDBStore.open(self.orders.file) as store:
-            cursor = store.cursor()
+            cursor = store.database.connect()
             jobs = store.jobs()
             tables = cursor.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'pages'").fetchall()
             found = cursor.execute("SELECT url, content_hash FROM pages").fetchall() if tables[0][0] else []

@@ -39,7 +39,7 @@ def crawl(farm: Farm | FarmProcess, file: Path, **settings: Any) -> Crawled:
         result = asyncio.run(Job.start(store, farm.roots(), Settings.of(settings), **ways).run())
         counts = store.counts(result.job_id)
         assert counts.accepted == counts.final, "something is stuck"
-        assert audit(store.cursor()).violations == ()
+        assert audit(store.database.connect()).violations == ()
     with duckdb.connect(str(file)) as connection:
         rows = connection.execute("SELECT count(*), count(DISTINCT url) FROM pages").fetchall()
     assert rows == [(counts.accepted, counts.accepted)], "a URL without a row, or with two"

@@ -57,7 +57,7 @@ def asked(farm: Farm) -> Counter[str]:
 
 def rows(file: Path, sql: str) -> list[tuple[Any, ...]]:
     with DuckDBStore.open(file) as store:
-        cursor = store.cursor()
+        cursor = store.database.connect()
         found = cursor.execute(sql).fetchall()
         cursor.close()
     return found

@@ -46,7 +46,9 @@ def test_every_accepted_url_has_exactly_one_row(tmp_path: Path) -> None:
     assert [site.missing for site in report.hosts] == [(), ()]
     with DuckDBStore.open(tmp_path / "x.duckdb") as store:
         counts = store.counts(result.job_id)
-        rows = store.cursor().execute("SELECT count(*), count(DISTINCT url), count(body) FROM pages").fetchall()
+        rows = (
+            store.database.connect().execute("SELECT count(*), count(DISTINCT url), count(body) FROM pages").fetchall()
+        )
     assert counts.accepted == counts.final == result.pages
     assert rows == [(result.pages, result.pages, result.pages)]
 
@@ -56,8 +58,12 @@ def test_the_receipts_prove_that_the_crawl_delay_was_kept(tmp_path: Path) -> Non
         crawl(farm, tmp_path / "x.duckdb")
         assert sum(site.under_crawl_delay for site in farm.judge().hosts) == 0
     with DuckDBStore.open(tmp_path / "x.duckdb") as store:
-        found = audit(store.cursor())
-        rules = store.cursor().execute("SELECT DISTINCT rule FROM amble.requests WHERE domain LIKE 'b.%'").fetchall()
+        found = audit(store.database.connect())
+        rules = (
+            store.database.connect()
+            .execute("SELECT DISTINCT rule FROM amble.requests WHERE domain LIKE 'b.%'")
+            .fetchall()
+        )
     assert found.violations == ()
     assert found.requests > 20
     assert ("crawl_delay",) in rules
@@ -67,7 +73,7 @@ def test_an_audit_finds_a_request_that_came_too_early(tmp_path: Path) -> None:
     with Farm(sites()) as farm:
         crawl(farm, tmp_path / "x.duckdb")
     with DuckDBStore.open(tmp_path / "x.duckdb") as store:
-        cursor = store.cursor()
+        cursor = store.database.connect()
         cursor.execute("UPDATE amble.requests SET actual_gap_s = 0.01 WHERE rule = 'crawl_delay' AND permit = 5")
         found = audit(cursor)
     assert [violation.rule for violation in found.violations] == ["crawl_delay"]
@@ -91,7 +97,7 @@ def test_a_job_that_was_drained_is_taken_up_where_it_was_left(tmp_path: Path) ->
         with DuckDBStore.open(file) as store:
             second = asyncio.run(Job.take_up(store, first.job_id, **ways).run())
             counts = store.counts(first.job_id)
-            rows = store.cursor().execute("SELECT count(*), count(DISTINCT url) FROM pages").fetchall()
+            rows = store.database.connect().execute("SELECT count(*), count(DISTINCT url) FROM pages").fetchall()
         assert [site.missing for site in farm.judge().hosts] == [()]
     assert second.status is JobStatus.COMPLETED
     assert counts.accepted == counts.final
@@ -153,7 +159,7 @@ def test_a_site_that_does_not_exist_fails_the_job_soon_f8(tmp_path: Path) -> Non
         ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
         settings = Settings.of({**QUICK, "robots_retry_delay": 0.05})
         result = asyncio.run(Job.start(store, ["http://typo.test/"], settings, **ways).run())
-        rows = store.cursor().execute("SELECT error_type, error FROM pages").fetchall()
+        rows = store.database.connect().execute("SELECT error_type, error FROM pages").fetchall()
         [job] = store.jobs()
     assert (result.status, result.failed, result.requests) == (JobStatus.FAILED, 1, 2)
     assert job.error == "no domain is left: 1 network_dns_failure"

@@ -51,10 +51,12 @@ def wait_for(event: threading.Event) -> None:
 
 def check(store: DuckDBStore, job: RunningJob, farm: Farm) -> None:
     """Everything was got, into this very file, and every receipt is in order."""
-    urls = {url for (url,) in store.cursor().execute("SELECT url FROM pages WHERE http_status = 200").fetchall()}
+    urls = {
+        url for (url,) in store.database.connect().execute("SELECT url FROM pages WHERE http_status = 200").fetchall()
+    }
     assert urls == set(farm.urls())
     assert job.result.pages == len(urls)
-    assert audit(store.cursor()).violations == ()
+    assert audit(store.database.connect()).violations == ()
     store.close()
 
 

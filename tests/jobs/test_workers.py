@@ -94,7 +94,7 @@ def check_rows(file: Path, farm: Farm | FarmProcess) -> None:
     """Every page has one row, every task has ended, and the receipts hold."""
     with DuckDBStore.open(file) as store:
         counts = store.counts(1)
-        cursor = store.cursor()
+        cursor = store.database.connect()
         rows = cursor.execute("SELECT url FROM pages WHERE body IS NOT NULL ORDER BY url").fetchall()
         found = audit(cursor)
     assert [url for (url,) in rows] == sorted(farm.urls())
@@ -139,7 +139,9 @@ def test_links_are_kept_whole_though_few_are_named_once_they_were_seen(tmp_path:
 
                 job.plan.found_on = counted  # type: ignore[method-assign]
                 run(job, workers=workers)
-                links.append(store.cursor().execute("SELECT from_url, to_url, rel, anchor FROM amble.links").fetchall())
+                links.append(
+                    store.database.connect().execute("SELECT from_url, to_url, rel, anchor FROM amble.links").fetchall()
+                )
             check_rows(file, farm)
     assert sorted(links[0], key=str) == sorted(links[1], key=str)
     assert named[0] >= 0.9 * len(links[0])  # the others are canonical URLs
@@ -243,7 +245,9 @@ def test_what_kills_every_worker_ends_with_a_row_and_the_others_go_on_g9(tmp_pat
     web = [Site(name="a.test", pages=Pages(40)), Site(name="b.test", pages=Pages(1))]
     with Farm(web) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
         result = run(poisoned(store, farm, max_retries=1))
-        rows = store.cursor().execute("SELECT domain, count(*), any_value(error_type) FROM pages GROUP BY ALL")
+        rows = store.database.connect().execute(
+            "SELECT domain, count(*), any_value(error_type) FROM pages GROUP BY ALL"
+        )
         found = {domain.partition(":")[0]: (count, error) for domain, count, error in rows.fetchall()}
     assert found == {"a.test": (40, None), "b.test": (1, "cancelled")}
     assert result.status is JobStatus.COMPLETED_WITH_ERRORS

@@ -65,7 +65,7 @@ def test_an_audit_finds_what_was_sent_too_early(
     store: DuckDBStore, story: str, receipts: list[RequestRow], broken: list[str]
 ) -> None:
     put(store, *receipts)
-    found = audit(store.cursor())
+    found = audit(store.database.connect())
     assert [violation.rule for violation in found.violations] == broken, story
     assert found.violation_count == len(broken)
     assert ("no rule was broken" in found.as_text()) == (not broken)
@@ -79,21 +79,21 @@ def test_the_smallest_margin_and_what_set_the_gaps_are_told_per_domain(store: Du
         receipt(3, 1, 1.75, status=429),
         receipt(0, 0, None, rule="none", domain="b.test", url="http://b.test/"),
     )
-    found = audit(store.cursor())
+    found = audit(store.database.connect())
     assert (found.requests, found.domains, found.smallest_margin_s) == (4, 2, 0.25)
     one, other = found.by_domain
     assert (one.domain, one.requests, one.refusals, one.at_once) == ("a.test", 3, 1, 2)
     assert (one.smallest_gap_s, one.smallest_margin_s) == (1.25, 0.25)
     assert one.rules == {"crawl_delay": 2, "none": 1}
     assert other.smallest_margin_s is None
-    alone = audit(store.cursor(), "http://b.test/page")
+    alone = audit(store.database.connect(), "http://b.test/page")
     assert [domain.domain for domain in alone.by_domain] == ["b.test"]
     assert alone.requests == 1
 
 
 def test_many_violations_are_all_counted_and_the_worst_are_kept(store: DuckDBStore) -> None:
     put(store, *(receipt(10.0 * n, 2, n / 1000) for n in range(1_500)))
-    found = audit(store.cursor())
+    found = audit(store.database.connect())
     assert found.violation_count == 1_500
     early = [violation for violation in found.violations if violation.rule == "crawl_delay"]
     assert len(early) == VIOLATIONS_MAX
@@ -129,7 +129,7 @@ def test_an_audit_finds_what_robots_forbade(
     for file in files:
         put(store, robots=(file,))
     put(store, receipt(10, 0, None, url=f"http://a.test{path}", rule="none"))
-    found = audit(store.cursor())
+    found = audit(store.database.connect())
     assert [violation.rule for violation in found.violations] == ["robots.txt"] * broken, story
     assert [domain.violations for domain in found.by_domain] == [int(broken)]
 
@@ -155,7 +155,7 @@ def test_the_page_for_an_owner_stands_alone_and_takes_nothing_for_markup(store: 
     """[E7, E8] Whatever a URL holds."""
     evil = "http://a.test/<script>alert(1)</script>?\"'><img src=x onerror=y>\u202e\x1b[2J"
     put(store, receipt(0, 1, None), receipt(0.5, 1, 0.5, url=evil, rule="<b>"))
-    page = audit(store.cursor()).as_html()
+    page = audit(store.database.connect()).as_html()
     tags = Tags(page)
     frame = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "span"}
     assert set(tags.tags) <= frame | {"table", "thead", "tbody", "tr", "th", "td"}
@@ -168,13 +168,13 @@ def test_the_page_for_an_owner_stands_alone_and_takes_nothing_for_markup(store: 
 
 def test_an_audit_is_json_and_has_its_times_in_utc(store: DuckDBStore) -> None:
     put(store, receipt(0, 1, None), receipt(0.5, 1, 0.5))
-    found = json.loads(json.dumps(audit(store.cursor()).as_dict()))
+    found = json.loads(json.dumps(audit(store.database.connect()).as_dict()))
     assert found["violations"][0]["at"] == "2026-01-01T12:00:00.500000Z"
     assert found["by_domain"][0]["violations"] == 1
 
 
 def test_an_audit_of_nothing_finds_nothing(store: DuckDBStore) -> None:
-    found = audit(store.cursor())
+    found = audit(store.database.connect())
     assert (found.requests, found.domains, found.smallest_margin_s, found.violations) == (0, 0, None, ())
     assert "no rule was broken" in found.as_html()
 

@@ -56,17 +56,17 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_parquet_holds_the_table_as_it_is(store: DuckDBStore, tmp_path: Path) -> None:
     """[E6] Formulas are a matter of CSV: here nothing is touched."""
-    done = export(store.cursor(), tmp_path / "pages.parquet")
+    done = export(store.database.connect(), tmp_path / "pages.parquet")
     assert done == (3, "parquet", tmp_path / "pages.parquet")
     with duckdb.connect() as other:
         other.execute(f"CREATE VIEW pages AS FROM '{tmp_path / 'pages.parquet'}'")
         found = other.execute("SELECT * FROM pages ORDER BY url").fetchall()
-    assert found == store.cursor().execute("SELECT * FROM pages ORDER BY url").fetchall()
+    assert found == store.database.connect().execute("SELECT * FROM pages ORDER BY url").fetchall()
     assert found[0][PageRow._fields.index("title")] == "=1+1"
 
 
 def test_the_order_of_rows_is_given_up_for_an_export_alone(store: DuckDBStore, tmp_path: Path) -> None:
-    connection = store.cursor()
+    connection = store.database.connect()
     export(connection, tmp_path / "pages.parquet")
     assert connection.execute("SELECT current_setting('preserve_insertion_order')").fetchall() == [(True,)]
 
@@ -75,14 +75,14 @@ def test_a_sealed_store_exports_parquet_nowhere_and_says_so(tmp_path: Path) -> N
     with DuckDBStore.open(tmp_path / "sealed.duckdb", sealed=True) as sealed:
         sealed.create_job("pages", {}, [], NOON)
         with pytest.raises(QueryRefused, match="cannot be exported"):
-            export(sealed.cursor(), tmp_path / "pages.parquet")
-        assert export(sealed.cursor(), tmp_path / "pages.csv").rows == 0
+            export(sealed.database.connect(), tmp_path / "pages.parquet")
+        assert export(sealed.database.connect(), tmp_path / "pages.csv").rows == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pages.csv", "sealed.duckdb"]
 
 
 def test_json_lines_are_one_object_a_line_and_harmless_to_a_terminal(store: DuckDBStore, tmp_path: Path) -> None:
     """[E7]"""
-    export(store.cursor(), tmp_path / "pages.jsonl", where="body IS NOT NULL")
+    export(store.database.connect(), tmp_path / "pages.jsonl", where="body IS NOT NULL")
     text = (tmp_path / "pages.jsonl").read_bytes()
     assert all(32 <= byte < 127 or byte == 10 for byte in text)
     found = [json.loads(line) for line in text.splitlines()]
@@ -93,16 +93,18 @@ def test_json_lines_are_one_object_a_line_and_harmless_to_a_terminal(store: Duck
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", '=HYPERLINK("x")', "=,"])
 def test_text_in_csv_is_never_a_formula(store: DuckDBStore, tmp_path: Path, text: str) -> None:
     """[E6]"""
-    store.cursor().execute("UPDATE pages SET title = $1", [text])
-    export(store.cursor(), tmp_path / "safe.csv")
-    export(store.cursor(), tmp_path / "raw.csv", formulas="keep")
+    store.database.connect().execute("UPDATE pages SET title = $1", [text])
+    export(store.database.connect(), tmp_path / "safe.csv")
+    export(store.database.connect(), tmp_path / "raw.csv", formulas="keep")
     assert {row["title"] for row in rows_of(tmp_path / "safe.csv")} == {f"'{text}"}
     assert {row["title"] for row in rows_of(tmp_path / "raw.csv")} == {text}
 
 
 def test_numbers_below_zero_and_names_of_columns_in_csv(store: DuckDBStore, tmp_path: Path) -> None:
     export(
-        store.cursor(), tmp_path / "x.csv", query="""SELECT -1.5 AS number, 'a=b' AS text, NULL AS "=none", [1] AS n"""
+        store.database.connect(),
+        tmp_path / "x.csv",
+        query="""SELECT -1.5 AS number, 'a=b' AS text, NULL AS "=none", [1] AS n""",
     )
     assert (tmp_path / "x.csv").read_bytes() == b"number,text,'=none,n\r\n-1.5,a=b,,[1]\r\n"
 
@@ -111,8 +113,8 @@ def test_numbers_below_zero_and_names_of_columns_in_csv(store: DuckDBStore, tmp_
 def test_the_name_of_a_file_says_how_it_is_compressed(
     store: DuckDBStore, tmp_path: Path, ending: str, unpack: Any
 ) -> None:
-    export(store.cursor(), tmp_path / "x.csv")
-    export(store.cursor(), tmp_path / f"y.csv{ending}")
+    export(store.database.connect(), tmp_path / "x.csv")
+    export(store.database.connect(), tmp_path / f"y.csv{ending}")
     packed = (tmp_path / f"y.csv{ending}").read_bytes()
     plain = (
         zstandard.ZstdDecompressor().decompressobj().decompress(packed) if ending == ".zst" else gzip.decompress(packed)
@@ -127,7 +129,7 @@ def test_the_name_of_a_file_says_how_it_is_compressed(
 def test_an_archive_satisfies_an_outside_judge(
     store: DuckDBStore, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert export(store.cursor(), tmp_path / name).rows == 3
+    assert export(store.database.connect(), tmp_path / name).rows == 3
     command = type("Command", (), {"inputs": [str(tmp_path / name)], "verbose": True})()
     checker = Checker(command)
     checker.process_all()
@@ -138,7 +140,7 @@ def test_an_archive_satisfies_an_outside_judge(
 
 
 def test_an_archive_holds_what_is_known_and_nothing_else(store: DuckDBStore, tmp_path: Path) -> None:
-    export(store.cursor(), tmp_path / "pages.warc")
+    export(store.database.connect(), tmp_path / "pages.warc")
     with (tmp_path / "pages.warc").open("rb") as file:
         records = [
             (record.rec_type, record.rec_headers, record.content_stream().read()) for record in ArchiveIterator(file)
@@ -161,7 +163,7 @@ def test_an_archive_holds_what_is_known_and_nothing_else(store: DuckDBStore, tmp
 def test_the_same_pages_make_the_same_records(store: DuckDBStore, tmp_path: Path) -> None:
     names = []
     for name in ("one.warc", "two.warc"):
-        export(store.cursor(), tmp_path / name)
+        export(store.database.connect(), tmp_path / name)
         with (tmp_path / name).open("rb") as file:
             names.append([record.rec_headers["WARC-Record-ID"] for record in ArchiveIterator(file)][1:])
     assert names[0] == names[1]
@@ -196,28 +198,34 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(
     (tmp_path / "out").mkdir()
     to = tmp_path / "out" / asked.pop("to")
     with pytest.raises(error, match=says):
-        export(store.cursor(), to, **asked)
+        export(store.database.connect(), to, **asked)
     assert list((tmp_path / "out").iterdir()) == []
-    assert store.cursor().execute("SELECT count(*) FROM pages").fetchall() == [(3,)]
+    assert store.database.connect().execute("SELECT count(*) FROM pages").fetchall() == [(3,)]
 
 
 def test_a_condition_may_end_in_a_comment(store: DuckDBStore, tmp_path: Path) -> None:
-    assert export(store.cursor(), tmp_path / "x.csv", where="http_status = 200 -- only these").rows == 2
+    assert export(store.database.connect(), tmp_path / "x.csv", where="http_status = 200 -- only these").rows == 2
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl", "warc", "parquet"])
 def test_a_stream_gets_the_same_as_a_file(store: DuckDBStore, tmp_path: Path, format: Any) -> None:
     stream = io.BytesIO()
-    done = export(store.cursor(), stream, format=format, query="SELECT url, body, crawl_time FROM pages ORDER BY url")
+    done = export(
+        store.database.connect(), stream, format=format, query="SELECT url, body, crawl_time FROM pages ORDER BY url"
+    )
     assert (done.rows, done.path) == (3, None)
     assert not stream.closed
     if format in ("csv", "jsonl"):
-        export(store.cursor(), tmp_path / f"x.{format}", query="SELECT url, body, crawl_time FROM pages ORDER BY url")
+        export(
+            store.database.connect(),
+            tmp_path / f"x.{format}",
+            query="SELECT url, body, crawl_time FROM pages ORDER BY url",
+        )
         assert stream.getvalue() == (tmp_path / f"x.{format}").read_bytes()
     else:
         assert stream.getvalue().startswith(b"PAR1" if format == "parquet" else b"WARC/1.1\r\n")
     with pytest.raises(AmbleError, match="no name that tells the format"):
-        export(store.cursor(), stream)
+        export(store.database.connect(), stream)
 
 
 # -- files
@@ -227,9 +235,9 @@ def test_nothing_is_overwritten_unless_forced(store: DuckDBStore, tmp_path: Path
     file = tmp_path / "x.csv"
     file.write_text("precious")
     with pytest.raises(StoreError, match="is there already"):
-        export(store.cursor(), file)
+        export(store.database.connect(), file)
     assert file.read_text() == "precious"
-    export(store.cursor(), file, force=True)
+    export(store.database.connect(), file, force=True)
     assert len(rows_of(file)) == 3
 
 
@@ -244,7 +252,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
 
     monkeypatch.setattr("amble.report.export.write_csv", slowly)
     with pytest.raises(StoreError, match="is there already"):
-        export(store.cursor(), file)
+        export(store.database.connect(), file)
     assert file.read_text() == "precious"
     assert not list(tmp_path.glob(".x.csv*"))
 
@@ -254,13 +262,13 @@ def test_an_export_that_fails_half_way_leaves_what_was_there(store: DuckDBStore,
     file.write_text("precious")
     bad = "SELECT CASE WHEN i < 5000 THEN i ELSE error('enough') END FROM range(10000) t(i)"
     with pytest.raises(QueryRefused, match="enough"):
-        export(store.cursor(), file, query=bad, force=True)
+        export(store.database.connect(), file, query=bad, force=True)
     assert file.read_text() == "precious"
     assert not list(tmp_path.glob(".x.csv*"))
 
 
 def test_a_new_file_has_the_rights_of_any_other(store: DuckDBStore, tmp_path: Path) -> None:
-    export(store.cursor(), tmp_path / "x.csv")
+    export(store.database.connect(), tmp_path / "x.csv")
     (tmp_path / "plain").touch()
     assert (tmp_path / "x.csv").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
@@ -272,7 +280,7 @@ def test_memory_does_not_grow_with_the_rows(store: DuckDBStore, format: Any) -> 
     tracemalloc.start()
     try:
         with open(os.devnull, "wb") as nowhere:
-            done = export(store.cursor(), nowhere, format=format, query=query)
+            done = export(store.database.connect(), nowhere, format=format, query=query)
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

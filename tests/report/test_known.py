@@ -36,10 +36,10 @@ def answered(second: int, path: str, elapsed_s: float, status: int = 200) -> Req
 def test_how_fast_a_domain_answers(tmp_path: Path, story: str, receipts: list[RequestRow], latency_s: float) -> None:
     with DuckDBStore.open(tmp_path / "x.duckdb") as store:
         store.submit(Batch(requests=receipts, listings=[LISTING]), urgent=True).result()
-        found = known_latencies(store.cursor(), ["a.test", "b.test"])
+        found = known_latencies(store.database.connect(), ["a.test", "b.test"])
     assert found == {"a.test": pytest.approx(latency_s)}, story
 
 
 def test_a_table_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     with DuckDBStore.open(tmp_path / "x.duckdb") as store:
-        assert stored_pages(store.cursor(), "pages", store.database.name, ["http://a.test/"]) == {}
+        assert stored_pages(store.database.connect(), "pages", store.database.name, ["http://a.test/"]) == {}

@@ -69,7 +69,7 @@ def test_the_forecast_comes_true_within_a_fifth_where_the_pace_is_known(
         if crawled_before:
             crawl(farm, file, **settings)
             with DuckDBStore.open(file) as store:
-                store.cursor().execute("DELETE FROM pages")
+                store.database.connect().execute("DELETE FROM pages")
             farm.clear()
         explained = plan(farm, file, **settings)
         result = crawl(farm, file, **settings)
@@ -109,10 +109,16 @@ def test_a_plan_leaves_receipts_and_robots_and_no_job(tmp_path: Path) -> None:
         assert row(fresh, "a").expected_s > row(again, "a").expected_s, "the crawl will read it again, too"
     with DuckDBStore.open(file) as store:
         assert store.jobs() == []
-        receipts = store.cursor().execute("SELECT job_id, count(*) FROM amble.requests GROUP BY job_id").fetchall()
+        receipts = (
+            store.database.connect().execute("SELECT job_id, count(*) FROM amble.requests GROUP BY job_id").fetchall()
+        )
         assert receipts == [(0, 3)]
-        assert audit(store.cursor()).violations == ()
-        tables = store.cursor().execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'pages'").fetchall()
+        assert audit(store.database.connect()).violations == ()
+        tables = (
+            store.database.connect()
+            .execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'pages'")
+            .fetchall()
+        )
         assert tables == [(0,)], "nor a table for the pages"
     assert row(again, "a").why == "robots"
 
@@ -140,7 +146,9 @@ def test_what_is_stored_or_refused_is_not_fetched(tmp_path: Path) -> None:
     with Farm([site]) as farm:
         crawl(farm, file, **UNPACED, max_crawl_pages=5)
         with DuckDBStore.open(file) as store:
-            [(stored,)] = store.cursor().execute("SELECT count(*) FROM pages WHERE error_type IS NULL").fetchall()
+            [(stored,)] = (
+                store.database.connect().execute("SELECT count(*) FROM pages WHERE error_type IS NULL").fetchall()
+            )
         found = row(plan(farm, file, **UNPACED), "a")
         allowed = sum(1 for _ in site.paths())
     assert found.known == 20
@@ -156,7 +164,9 @@ def test_what_is_stale_is_fetched_again_where_that_is_asked_for(tmp_path: Path, 
     with Farm([Site(name="a.test", pages=Pages(7), sitemap=Sitemap(lastmod=False))]) as farm:
         crawl(farm, file, **UNPACED)
         with DuckDBStore.open(file) as store:
-            store.cursor().execute("UPDATE pages SET crawl_time = $1", [datetime.now(UTC).replace(tzinfo=None) - age])
+            store.database.connect().execute(
+                "UPDATE pages SET crawl_time = $1", [datetime.now(UTC).replace(tzinfo=None) - age]
+            )
         kept = row(plan(farm, file, **UNPACED), "a")
         updated = row(plan(farm, file, **UNPACED, update_stale=True), "a")
     assert (kept.stored, kept.stale, kept.to_fetch) == (7, stale, 0)

@@ -140,11 +140,11 @@ def crawl(sites: list[Site], file: Path, **settings: Any) -> None:
 def asked(file: Path, name: str) -> Why:
     with DuckDBStore.open(file) as store:
         [(domain,)] = (
-            store.cursor()
+            store.database.connect()
             .execute("SELECT DISTINCT domain FROM amble.requests WHERE starts_with(domain, $1)", [name])
             .fetchall()
         )
-        return why(store.cursor(), domain)
+        return why(store.database.connect(), domain)
 
 
 FIXED: dict[str, Any] = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited"}
@@ -189,13 +189,13 @@ def test_a_domain_never_asked_is_an_error_that_names_those_that_were(tmp_path: P
     crawl([Site(name="shop.test", pages=Pages(2))], tmp_path / "x.duckdb", **FIXED)
     with DuckDBStore.open(tmp_path / "x.duckdb") as store:
         with pytest.raises(StoreError, match=r"it knows shop\.test"):
-            why(store.cursor(), "shop.test")  # without its port
+            why(store.database.connect(), "shop.test")  # without its port
         with pytest.raises(StoreError, match="job 7 sent nothing"):
-            why(store.cursor(), asked_domain(store), job_id=7)
+            why(store.database.connect(), asked_domain(store), job_id=7)
 
 
 def asked_domain(store: DuckDBStore) -> str:
-    return str(store.cursor().execute("SELECT min(domain) FROM amble.requests").fetchall()[0][0])
+    return str(store.database.connect().execute("SELECT min(domain) FROM amble.requests").fetchall()[0][0])
 
 
 def test_a_running_crawl_says_what_binds_this_moment(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_running_crawl_says_what_binds_this_moment(tmp_path: Path) -> None:
             await asyncio.wrap_future(store.flush())
             [pace] = job.plan.frontier.registry
             snapshot = snapshot_domain(pace, job.clock.monotonic())
-            found = await asyncio.to_thread(lambda: why(store.cursor(), pace.domain, snapshot=snapshot))
+            found = await asyncio.to_thread(lambda: why(store.database.connect(), pace.domain, snapshot=snapshot))
             job.crawl.stop()
             await running
             return found

@@ -132,7 +132,7 @@ def test_views_read_large_tables_in_time_near_their_size() -> None:
 def test_the_views_work_in_plain_duckdb_on_a_file_of_ours(tmp_path: Path) -> None:
     path, pages = tmp_path / "site.duckdb", 20_000
     store = DuckDBStore.open(path)
-    with store.cursor() as cursor:
+    with store.database.connect() as cursor:
         create(cursor, TableName.of("main", "pages"))
         cursor.execute(
             f"INSERT INTO pages (url, http_status, title, final_url, redirect_count, depth, job_id) "

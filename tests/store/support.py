@@ -44,7 +44,7 @@ def visit(job_id: int, number: int, links: int = 0, **fields: Any) -> Batch:
 
 
 def ask(store: DuckDBStore, sql: str) -> list[tuple[Any, ...]]:
-    connection = store.cursor()
+    connection = store.database.connect()
     try:
         return connection.execute(sql).fetchall()
     finally:

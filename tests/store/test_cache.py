@@ -56,14 +56,6 @@ def test_whoever_reads_keeps_all_the_memory_there_is(path: Path) -> None:
         assert limit(store.database) == LIMIT
 
 
-def test_a_connection_that_was_lent_may_be_used_at_any_time(path: Path) -> None:
-    with open_store(path) as store:
-        with store.cursor():
-            pass
-        fill(store)
-        assert held_mb(store.database) > 30
-
-
 def test_more_than_is_left_may_be_needed_at_that_moment(path: Path) -> None:
     with open_store(path) as store:
         connection = store.database.connect()

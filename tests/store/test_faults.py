@@ -95,7 +95,7 @@ def test_a_disk_that_is_full_at_a_checkpoint_invalidates_nothing_for_us(small_di
         for number in range(400):
             store.submit(visit(job_id, number, body=noise()))
         store.flush().result(WAIT_S)
-        reader = store.cursor()
+        reader = store.database.connect()
         free = os.statvfs(small_disk.folder)
         filler = small_disk.folder / "filler"
         filler.write_bytes(bytes(free.f_bavail * free.f_frsize - 1_500_000))
@@ -228,7 +228,7 @@ def test_a_column_dropped_during_the_crawl_pauses_it_until_it_is_back(path: Path
 def test_somebody_elses_transaction_on_our_rows_is_waited_out(store: DuckDBStore) -> None:
     job_id = new_job(store)
     store.submit(visit(job_id, 1), urgent=True).result(WAIT_S)
-    other = store.cursor()
+    other = store.database.connect()
     other.begin()
     other.execute("DELETE FROM pages")
     future = store.submit(visit(job_id, 1, body="news"), urgent=True)

@@ -117,12 +117,12 @@ def test_a_server_is_modelled_as_an_earlier_crawl_found_it(tmp_path: Path) -> No
                                 "follow_links": True})  # fmt: skip
         asyncio.run(Job.start(store, farm.roots(), settings, **ways).run())
         store.submit(Batch(domains=[row])).result()
-        model, learned, _ = known_model(store.cursor(), "shop.test")
+        model, learned, _ = known_model(store.database.connect(), "shop.test")
         assert (model.rate, model.crawl_delay_s) == (2.0, 0.3)
         assert learned is not None
         assert rehearse(DEFAULT, 50, model, learned=learned).seconds < 3_700, "the block counts from what it was then"
-        found, none, pages = known_model(store.cursor(), farm.url("a.test"))
+        found, none, pages = known_model(store.database.connect(), farm.url("a.test"))
         assert (found.rate, none, pages) == (None, None, 6)
         assert 0 < found.latency_s < 1
         with pytest.raises(StoreError, match="nothing is known of b"):
-            known_model(store.cursor(), "b.test")
+            known_model(store.database.connect(), "b.test")

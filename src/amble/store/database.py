@@ -64,7 +64,6 @@ class Database:
         self.sealed = False
         self._memory_limit = memory_limit
         self._uses = 0  # queries under way, other than the writer's
-        self._lent = False
         self._use_lock = threading.Lock()
 
     @classmethod
@@ -104,16 +103,10 @@ class Database:
         return cls(connection.cursor(), row[0], Path(row[1]) if row[1] else None, owned=False)
 
     def connect(self) -> DuckDBPyConnection:
-        """A connection of one's own: one per thread, closed when done with."""
+        """A connection of one's own: one per thread, closed when done with. Queries over it are told by `in_use`."""
         connection = self._root.cursor()
         connection.execute(f"USE {quote(self.name)}")
         return connection
-
-    def lend(self) -> DuckDBPyConnection:
-        """The same for somebody who does not tell when it is used."""
-        with self._use_lock:
-            self._lent = True
-        return self.connect()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:
@@ -139,16 +132,18 @@ class Database:
         """Let go of what is in memory of tables that are on disk, unless somebody reads them.
 
         Else DuckDB keeps it until its memory is full. From then on it makes room block by block, gives that room back
-        to the system each time, and takes it anew: a fifth more for storing a page, and 40 MB more for the process.
+        to the system each time, and takes it anew: a sixth more for storing a page, and 40 MB more for the process.
         """
         if self._memory_limit is None:
             return
         with self._use_lock:
-            if self._uses or self._lent:
+            if self._uses:
                 return
-            with contextlib.suppress(duckdb.OutOfMemoryException):  # more is needed just now; what was not is gone
-                connection.execute(f"SET GLOBAL memory_limit = '{_CACHE_LEFT}'")
-            connection.execute(f"SET GLOBAL memory_limit = {quote_text(self._memory_limit)}")
+            try:
+                with contextlib.suppress(duckdb.OutOfMemoryException):  # more is needed just now; what was not is gone
+                    connection.execute(f"SET GLOBAL memory_limit = '{_CACHE_LEFT}'")
+            finally:
+                connection.execute(f"SET GLOBAL memory_limit = {quote_text(self._memory_limit)}")
 
     def reattach(self) -> None:
         """Let go of the file and take it up again; what was committed is read back from its log."""

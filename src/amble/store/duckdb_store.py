@@ -279,10 +279,6 @@ class DuckDBStore:
 
     # -- reading by others
 
-    def cursor(self) -> DuckDBPyConnection:
-        """A connection for a reader of this process: one per thread, closed when done with."""
-        return self.database.lend()
-
     def read_only_query(self, sql: str, timeout_s: float, rows_max: int = ROWS_MAX) -> QueryResult:
         """One SELECT of somebody we do not know; only on a sealed store."""
         return read_only_query(self.database, sql, timeout_s, rows_max)
