@@ -35,7 +35,9 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "max_vacuum_tasks": "0",
     "python_enable_replacements": False,  # a name in SQL is a table, never a Python variable
 }
-# What is left in memory of the tables on disk when the rest is let go. Enough for the blocks that are asked for again.
+# How much of the tables on disk may be in memory, and what is left of it when the rest is let go: enough for the blocks
+# that are asked for again.
+_CACHE_BYTES_MAX = 32_000_000
 _CACHE_LEFT = "16MB"
 # A database with the name of a schema would make `amble.jobs` or `main.pages` ambiguous.
 _AMBIGUOUS = frozenset({"", "amble", "information_schema", "main", "memory", "pg_catalog", "system", "temp"})
@@ -129,12 +131,13 @@ class Database:
                 self._uses -= 1
 
     def empty_cache(self, connection: DuckDBPyConnection) -> None:
-        """Let go of what is in memory of tables that are on disk, unless somebody reads them.
+        """Let go of what is in memory of tables that are on disk, once it is much, unless somebody reads them.
 
         Else DuckDB keeps it until its memory is full. From then on it makes room block by block, gives that room back
-        to the system each time, and takes it anew: a sixth more for storing a page, and 40 MB more for the process.
+        to the system each time, and takes it anew: half as much again for storing a page. Letting go has the same
+        price, so it is done seldom.
         """
-        if self._memory_limit is None:
+        if self._memory_limit is None or _cached_bytes(connection) < _CACHE_BYTES_MAX:
             return
         with self._use_lock:
             if self._uses:
@@ -198,6 +201,11 @@ class Database:
             self._root.execute(f"ATTACH {quote_text(str(self.path))} AS {quote(self.name)} {version}")
         except duckdb.Error as refused:
             raise explain(refused, self.path) from None
+
+
+def _cached_bytes(connection: DuckDBPyConnection) -> int:
+    held = connection.execute("SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'BASE_TABLE'").fetchall()
+    return sum(row[0] for row in held)
 
 
 def explain(refused: duckdb.Error, path: Path) -> StoreError:

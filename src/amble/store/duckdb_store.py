@@ -45,9 +45,10 @@ from amble.store.tables import TargetTable
 from amble.store.tasks import Tasks
 from amble.store.writer import Writer, WriterLimits
 
-# DuckDB keeps what it has written in memory until this is full; pages already stored are of no use to a crawl there.
-MEMORY_LIMIT = "96MB"
-_BODY_FITS_BYTES = 30_000_000  # a longer one needs about two and a half times its length
+# Twice what a crawl needs: 50 MB for the log until it is in the file, as much for a transaction. DuckDB that comes near its
+# limit gives memory back to the system and takes it anew, all the time.
+MEMORY_LIMIT = "192MB"
+_BODY_FITS_BYTES = 55_000_000  # a longer one needs about two and a half times its length
 _REOPEN_AT_ONCE = 10_000
 
 
