@@ -4,6 +4,8 @@ One crawl over sockets of 200 hosts, every page stored, its links followed: thir
 Processor time is that of the crawler's process. A machine that others use as well changes more in twenty minutes than a
 page does, so the crawl is stopped now and then (as by Ctrl-Z) and another one begun of the same web, as far as to its
 fifteen thousandth page: what a page costs there, before a stretch and after it, is what the stretch is held against.
+Up to nine tenths the stretches are long, and tell little more than how memory and file grow. The last tenth is as many
+short ones, which take turns with new crawls every few seconds: these are what is judged.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ PAGES = 1_000_000
 PAGE_BYTES = 5_000
 FROM, TO = 5_000, 15_000  # what a page costs at ten thousand is what these cost
 STEP = 50_000
+LAST = 10  # short stretches at the end
 RISE_MAX = 0.15
 HEAD = """| stored | us a page | in a new crawl at 10,000, before and after | ratio | file | RSS |
 |---|---|---|---|---|---|"""
@@ -156,8 +159,13 @@ def new_crawl_us(seeds: list[str]) -> float:
     return us
 
 
+def marks_of(pages: int) -> list[int]:
+    short = pages // 10 // LAST
+    return [FROM, *range(STEP, pages - LAST * short, STEP), *range(pages - LAST * short, pages, short), pages - HOSTS]
+
+
 def measured(pages: int, page_bytes: int) -> tuple[int, list[Stretch]]:
-    marks = [FROM, *range(STEP, pages, STEP), pages - HOSTS]
+    marks = marks_of(pages)
     with Static(HOSTS, pages // HOSTS, page_bytes, steady=True) as web:
         seeds = web.roots()
         looks, new_us = list[Look](), list[float]()
@@ -188,11 +196,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--bytes", type=int, default=PAGE_BYTES, help=f"of each page (default {PAGE_BYTES:,})")
     arguments = parser.parse_args(argv)
     wanted = arguments.pages // HOSTS * HOSTS
-    if wanted <= TO:
-        parser.error(f"--pages must be more than {TO:,}: the cost up to there is what the rest is held against")
+    if wanted < 2 * STEP:
+        parser.error(
+            f"--pages must be {2 * STEP:,} at least: what a page costs at {TO:,} is what the rest is held against"
+        )
     when = circumstances()
     pages, stretches = measured(wanted, arguments.bytes)
-    last = stretches[-8:]
+    last = stretches[-LAST:]
     rise = sum(stretch.us for stretch in last) / sum((each.before_us + each.after_us) / 2 for each in last) - 1
     told = [
         f"{when}, {load_after()}. {HOSTS} hosts x {wanted // HOSTS:,} pages of {arguments.bytes:,} bytes, 30 links on "

@@ -37,7 +37,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 # How much of the tables on disk may be in memory, and what is left of it when the rest is let go: enough for the blocks
 # that are asked for again.
-_CACHE_BYTES_MAX = 32_000_000
+_CACHE_BYTES_MAX = 24_000_000
 _CACHE_LEFT = "16MB"
 # A database with the name of a schema would make `amble.jobs` or `main.pages` ambiguous.
 _AMBIGUOUS = frozenset({"", "amble", "information_schema", "main", "memory", "pg_catalog", "system", "temp"})
