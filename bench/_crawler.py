@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import resource
 import sys
 import time
@@ -57,10 +58,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
     parser.add_argument("--settings", default="{}")
+    parser.add_argument("--cores", type=int, help="use no more than so many of the processor's")
     parser.add_argument("--profile", help="write what cProfile saw here")
     parser.add_argument("--stages", action="store_true", help="count the processor time of each stage")
     arguments = parser.parse_args()
     seeds = sys.stdin.read().split()
+    if arguments.cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
     stages = None
     if arguments.stages:
         from bench._stages import Stages  # not loaded where nobody asks: that would count as well

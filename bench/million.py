@@ -44,7 +44,7 @@ FROM, TO = 5_000, 15_000  # what a page costs at ten thousand is what these cost
 STEP = 50_000
 LAST = 10  # short stretches at the end
 RISE_MAX = 0.15
-HEAD = """| stored | us a page | in a new crawl at 10,000, before and after | ratio | file | RSS |
+HEAD = """| stored | us a page, of it the loop | in a new crawl at 10,000, before and after | ratio | file | RSS |
 |---|---|---|---|---|---|"""
 
 
@@ -53,6 +53,7 @@ class Look(NamedTuple):
 
     pages: int
     cpu_s: float
+    loop_s: float  # of it, the thread's that decides
     file_mb: float
     rss_mb: float
 
@@ -62,6 +63,7 @@ class Stretch(NamedTuple):
 
     end: Look
     us: float
+    loop_us: float  # of it
     before_us: float
     after_us: float
 
@@ -70,8 +72,10 @@ class Stretch(NamedTuple):
         return 2 * self.us / (self.before_us + self.after_us)
 
 
-def us_a_page(before: Look, after: Look) -> float:
-    return (after.cpu_s - before.cpu_s) / (after.pages - before.pages) * 1e6
+def us_a_page(before: Look, after: Look) -> tuple[float, float]:
+    """All of it, and the loop's."""
+    each = (after.pages - before.pages) / 1e6
+    return (after.cpu_s - before.cpu_s) / each, (after.loop_s - before.loop_s) / each
 
 
 class Watch:
@@ -83,6 +87,7 @@ class Watch:
         self._file, self._marks, self._pipe = file, marks, pipe
 
     def begin(self, job: Job) -> None:
+        self._loop_clock = time.pthread_getcpuclockid(threading.get_ident())
         threading.Thread(target=self._run, args=(job,), daemon=True).start()
 
     def _run(self, job: Job) -> None:
@@ -95,7 +100,7 @@ class Watch:
         cpu_s = time.process_time() - time.thread_time()
         with open("/proc/self/status") as lines:
             rss_mb = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
-        return Look(pages, cpu_s, self._file.stat().st_size / 1e6, rss_mb)
+        return Look(pages, cpu_s, time.clock_gettime(self._loop_clock), self._file.stat().st_size / 1e6, rss_mb)
 
 
 def crawl(file: str, seeds: list[str], pages_max: int, marks: list[int], pipe: Connection) -> None:
@@ -140,6 +145,10 @@ class Crawl:
     def go_on(self) -> None:
         self._send(signal.SIGCONT)
 
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+        self._process.join()
+
     def _send(self, number: signal.Signals) -> None:
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
@@ -151,11 +160,12 @@ def crawling(seeds: list[str], pages: int, marks: list[int]) -> Iterator[Crawl]:
         yield Crawl(seeds, pages, marks, str(Path(folder) / "x.duckdb"))
 
 
-def new_crawl_us(seeds: list[str]) -> float:
-    """What a page costs at ten thousand in a crawl that begins now."""
-    with crawling(seeds, TO, [FROM, TO - HOSTS]) as small:
-        us = us_a_page(small.look(), small.look())
-        small.end()
+def new_crawl_us(seeds: list[str], pages: int) -> float:
+    """What a page costs at ten thousand in a crawl that begins now. It may go as far as the large one, and is not let:
+    one that is allowed fifteen thousand takes in no more links once so many are queued, and costs a twentieth less."""
+    with crawling(seeds, pages, [FROM, TO]) as small:
+        us, _ = us_a_page(small.look(), small.look())
+        small.kill()
     return us
 
 
@@ -173,19 +183,19 @@ def measured(pages: int, page_bytes: int) -> tuple[int, list[Stretch]]:
             for _ in marks:
                 looks.append(large.look())
                 large.stop()
-                new_us.append(new_crawl_us(seeds))
+                new_us.append(new_crawl_us(seeds, pages))
                 sys.stderr.write(
                     f"  {looks[-1].pages:,} pages, {looks[-1].cpu_s:.0f} CPU-seconds; {new_us[-1]:.0f} us\n"
                 )
                 large.go_on()
             got = large.end()
     looked = zip(pairwise(looks), pairwise(new_us), strict=True)
-    return got, [Stretch(after, us_a_page(before, after), *beside) for (before, after), beside in looked]
+    return got, [Stretch(after, *us_a_page(before, after), *beside) for (before, after), beside in looked]
 
 
 def line(stretch: Stretch) -> str:
     return (
-        f"| {stretch.end.pages:,} | {stretch.us:,.0f} | {stretch.before_us:,.0f}, {stretch.after_us:,.0f} | "
+        f"| {stretch.end.pages:,} | {stretch.us:,.0f}, {stretch.loop_us:,.0f} | {stretch.before_us:,.0f}, {stretch.after_us:,.0f} | "
         f"**{stretch.ratio:.2f}** | {stretch.end.file_mb:,.0f} MB | {stretch.end.rss_mb:.0f} MB |"
     )
 

@@ -1,5 +1,8 @@
 """One process against two workers, in turn: `python -m bench workers`, or `-m bench.workers small --rounds 5`.
 
+One process uses more than one core where it can: the store's writer is a thread beside the crawl's. So there are two
+ratios: against one process as it is, and against one that is kept on one core, which is what the second core is worth.
+
 By the clock this needs two cores that nobody else uses. What is crawled is cheap to serve, but is served on the same
 two cores: what that took is told, and the second ratio leaves it out (half of it is in the way where both are in use;
 with one process it has the other core).
@@ -32,6 +35,17 @@ HEAD = """| web | workers | pages/s | wall | CPU: loop, rest of the process, wor
 |---|---|---|---|---|---|---|"""
 
 
+class Way(NamedTuple):
+    """How to crawl."""
+
+    name: str
+    threads: int
+    cores: int | None
+
+
+ONE_CORE, ONE, TWO = Way("none, one core", 1, 1), Way("none", 1, None), Way("2", 2, None)
+
+
 class Round(NamedTuple):
     """One crawl."""
 
@@ -47,12 +61,13 @@ class Round(NamedTuple):
         return self.own_s + self.workers_s
 
 
-def crawl(web: Static, threads: int) -> Round:
+def crawl(web: Static, way: Way) -> Round:
     before_s = web.cpu_s()
-    settings = json.dumps({**FAST, "threads": threads})
+    settings = json.dumps({**FAST, "threads": way.threads})
     with tempfile.TemporaryDirectory(prefix="amble-bench-") as folder:
         file = Path(folder) / "pages.duckdb"
         command = [sys.executable, "-m", "bench._crawler", str(file), "--settings", settings]
+        command += ["--cores", str(way.cores)] if way.cores else []
         used = run_measured(command, given="\n".join(web.roots()))
         if used.status:
             raise SystemExit(f"the crawl ended with {used.status}")
@@ -60,32 +75,35 @@ def crawl(web: Static, threads: int) -> Round:
     web_s = web.cpu_s() - before_s
     account = json.loads(used.output)
     if not account["pages"] == rows == web.count:
-        raise SystemExit(f"{threads} workers brought {account['pages']} pages, {rows} rows of {web.count}")
+        raise SystemExit(f"{way.name}: {account['pages']} pages, {rows} rows of {web.count}")
     workers_s = account["workers_cpu_s"]
     return Round(
         web.count, account["crawl_wall_s"], account["loop_cpu_s"], account["crawl_cpu_s"] - workers_s, workers_s, web_s
     )
 
 
-def line(name: str, threads: int, one: Round) -> str:
+def line(name: str, way: Way, one: Round) -> str:
     hosts, pages = WEBS[name]
     return (
-        f"| {hosts:,} x {pages:,} | {threads if threads > 1 else 'none'} | **{one.pages / one.wall_s:,.0f}** | "
+        f"| {hosts:,} x {pages:,} | {way.name} | **{one.pages / one.wall_s:,.0f}** | "
         f"{one.wall_s:.1f} s | {one.loop_s:.1f}, {one.own_s - one.loop_s:.1f}, {one.workers_s:.1f} s | "
         f"{one.web_s:.1f} s | {one.all_s / one.pages * 1e6:,.0f} |"
     )
 
 
-def ratios(rounds: dict[int, list[Round]]) -> str:
+def ratios(rounds: dict[Way, list[Round]]) -> str:
     """How much faster two workers were by the clock, and what processor time would allow."""
-    one, two = (min(rounds[threads], key=lambda each: each.wall_s) for threads in (1, 2))
-    clock, beside = one.wall_s / two.wall_s, one.wall_s / (two.wall_s - two.web_s / 2)
-    one, two = (min(rounds[threads], key=lambda each: each.all_s) for threads in (1, 2))
+    core, one, two = (min(rounds[way], key=lambda each: each.wall_s) for way in (ONE_CORE, ONE, TWO))
+    beside_s = two.wall_s - two.web_s / 2
+    told = (
+        f"x {one.wall_s / two.wall_s:.2f} by the clock, x {one.wall_s / beside_s:.2f} without what the web took; "
+        f"against one core x {core.wall_s / two.wall_s:.2f} and x {core.wall_s / beside_s:.2f}; "
+    )
+    one, two = (min(rounds[way], key=lambda each: each.all_s) for way in (ONE, TWO))
     writer_beside = max(one.loop_s, one.all_s / 2) / max(two.loop_s, two.all_s / 2)
     writer_in_turn = one.all_s / max(two.own_s, two.all_s / 2)
     return (
-        f"x {clock:.2f} by the clock, x {beside:.2f} without what the web took, "
-        f"x {writer_beside:.2f} to {writer_in_turn:.2f} by processor time; "
+        f"{told}x {writer_beside:.2f} to {writer_in_turn:.2f} by processor time; "
         f"two workers took {two.all_s / one.all_s:.2f} times as much"
     )
 
@@ -99,11 +117,11 @@ def main(argv: list[str]) -> int:
     print(f"{when}\n\n{HEAD}", flush=True)
     lines, told = [HEAD], []
     for name in arguments.webs or ("small", "long"):
-        rounds: dict[int, list[Round]] = {1: [], 2: []}
+        rounds: dict[Way, list[Round]] = {ONE_CORE: [], ONE: [], TWO: []}
         with Static(*WEBS[name]) as web:
-            for threads in (1, 2) * arguments.rounds:  # in turn, so that both meet the same neighbours
-                rounds[threads].append(crawl(web, threads))
-                lines.append(line(name, threads, rounds[threads][-1]))
+            for way in list(rounds) * arguments.rounds:  # in turn, so that all meet the same neighbours
+                rounds[way].append(crawl(web, way))
+                lines.append(line(name, way, rounds[way][-1]))
                 print(lines[-1], flush=True)
         told.append(f"- {name}: {ratios(rounds)}")
     print("", *told, sep="\n")
