@@ -195,7 +195,8 @@ def measured(pages: int, page_bytes: int) -> tuple[int, list[Stretch]]:
 
 def line(stretch: Stretch) -> str:
     return (
-        f"| {stretch.end.pages:,} | {stretch.us:,.0f}, {stretch.loop_us:,.0f} | {stretch.before_us:,.0f}, {stretch.after_us:,.0f} | "
+        f"| {stretch.end.pages:,} | {stretch.us:,.0f}, {stretch.loop_us:,.0f} | "
+        f"{stretch.before_us:,.0f}, {stretch.after_us:,.0f} | "
         f"**{stretch.ratio:.2f}** | {stretch.end.file_mb:,.0f} MB | {stretch.end.rss_mb:.0f} MB |"
     )
 
