@@ -162,7 +162,7 @@ def test_a_body_that_no_memory_suffices_for_costs_only_itself(tmp_path: Path) ->
     assert "Out of Memory" in rows[1][2]
 
 
-@pytest.mark.parametrize("body_bytes_max", [10_485_760, 55_000_000, 80_000_000])
+@pytest.mark.parametrize("body_bytes_max", [10_485_760, 40_000_000, 80_000_000])
 def test_bodies_as_long_as_the_settings_allow_find_room(tmp_path: Path, body_bytes_max: int) -> None:
     with DuckDBStore.open(tmp_path / "pages.duckdb", memory_limit=memory_for(body_bytes_max)) as store:
         job_id = new_job(store)

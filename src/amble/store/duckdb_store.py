@@ -45,10 +45,10 @@ from amble.store.tables import TargetTable
 from amble.store.tasks import Tasks
 from amble.store.writer import Writer, WriterLimits
 
-# Twice what a crawl needs: 50 MB for the log until it is in the file, as much for a transaction. DuckDB that comes near its
-# limit gives memory back to the system and takes it anew, all the time.
-MEMORY_LIMIT = "192MB"
-_BODY_FITS_BYTES = 55_000_000  # a longer one needs about two and a half times its length
+# Half as much again as a crawl needs: 50 MB for the log until it is in the file, as much for a transaction. DuckDB that
+# comes near its limit gives memory back to the system and takes it anew, all the time.
+MEMORY_LIMIT = "144MB"
+_BODY_FITS_BYTES = 40_000_000  # a longer one needs about two and a half times its length
 _REOPEN_AT_ONCE = 10_000
 
 

@@ -26,7 +26,7 @@ from amble.core.scope import Scope
 from amble.core.sitemap.document import SitemapEntry
 from amble.core.urls import origin_of
 
-NEAR_MAX = 10_000  # URLs kept at hand as text: the links that every page of a site has
+NEAR_MAX = 30_000  # URLs kept at hand as text: the links that every page of a site has
 NOT_WANTED = "the WHERE of the crawl does not hold"
 SLICE = 1_000  # URLs taken in at once: a sitemap of 50,000 must not freeze the event loop
 
