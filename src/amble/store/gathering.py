@@ -23,8 +23,8 @@ class WriterLimits(NamedTuple):
     """How much is gathered, held and retried."""
 
     batch_size: int = 100  # pages that ask for a transaction, as the setting of that name
-    # Of bodies in a transaction, unless one page has more. With the rest of their rows they fill 8 MB of the log: DuckDB
-    # doubles the memory it makes that in, and copies all of it each time.
+    # Of bodies in a transaction, unless one page has more. With the rest of their rows they fill 8 MB of the log, which
+    # DuckDB makes in memory that it doubles, copying all of it each time.
     batch_bytes_max: int = 7 * 1024 * 1024
     pause_s: float = 0.5  # from one transaction to the next that only `batch_size` asks for
     linger_s: float = 1.0  # longest that a batch waits for company
