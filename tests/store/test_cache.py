@@ -28,10 +28,10 @@ def limit(database: Database) -> str:
     return str(found)
 
 
-def fill(store: DuckDBStore) -> None:
-    """Eighty megabytes that no compression makes much less."""
+def fill(store: DuckDBStore, pages: int = 800) -> None:
+    """A tenth of a megabyte each, in which compression finds no more than half to spare."""
     job_id, chance = new_job(store), random.Random(1)
-    for number in range(800):
+    for number in range(pages):
         store.submit(visit(job_id, number, body=chance.randbytes(50_000).hex())).result()
     store.flush().result()
 
@@ -56,16 +56,33 @@ def test_whoever_reads_keeps_all_the_memory_there_is(path: Path) -> None:
         assert limit(store.database) == LIMIT
 
 
+def test_what_is_little_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To let go of it costs more than it takes."""
+    with open_store(path) as store:
+        fill(store, pages=260)
+        held = held_mb(store.database)
+        assert held > 19
+        connection = store.database.connect()
+        store.database.empty_cache(connection)
+        assert held_mb(store.database) == pytest.approx(held, abs=1)
+        monkeypatch.setattr("amble.store.database._CACHE_BYTES_MAX", 0)
+        store.database.empty_cache(connection)
+        assert held_mb(store.database) < 18
+        connection.close()
+
+
 def test_more_than_is_left_may_be_needed_at_that_moment(path: Path) -> None:
+    """What cannot be written to disk, as an index, makes DuckDB refuse the low limit."""
     with open_store(path) as store:
         with store.database.in_use():
             fill(store)
         connection = store.database.connect()
-        connection.execute("CREATE TEMP TABLE large AS SELECT md5(i::VARCHAR) AS text FROM range(1_000_000) AS r(i)")
+        connection.execute("CREATE TEMP TABLE large (number BIGINT PRIMARY KEY)")
+        connection.execute("INSERT INTO large SELECT i * 7919 % 1_000_000_007 FROM range(500_000) AS r(i)")
         store.database.empty_cache(connection)
-        assert held_mb(store.database) < 100
+        assert held_mb(store.database) < 60
         assert limit(store.database) == LIMIT
-        assert connection.execute("SELECT count(DISTINCT text) FROM large").fetchall() == [(1_000_000,)]
+        assert connection.execute("SELECT count(*) FROM large").fetchall() == [(500_000,)]
         connection.close()
 
 
