@@ -4,7 +4,7 @@ One crawl over sockets of 200 hosts, every page stored, its links followed: thir
 Processor time is that of the crawler's process. A machine that others use as well changes more in twenty minutes than a
 page does, so the crawl is stopped now and then (as by Ctrl-Z) and another one begun of the same web, as far as to its
 fifteen thousandth page: what a page costs there, before a stretch and after it, is what the stretch is held against.
-Up to nine tenths the stretches are long, and tell little more than how memory and file grow. The last tenth is as many
+Up to nine tenths the stretches are long, and tell little more than how memory and file grow. The last tenth is ten
 short ones, which take turns with new crawls every few seconds: these are what is judged.
 """
 

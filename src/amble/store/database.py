@@ -134,8 +134,8 @@ class Database:
         """Let go of what is in memory of tables that are on disk, once it is much, unless somebody reads them.
 
         Else DuckDB keeps it until its memory is full. From then on it makes room block by block, gives that room back
-        to the system each time, and takes it anew: half as much again for storing a page. Letting go has the same
-        price, so it is done seldom.
+        to the system each time, and takes it anew: up to half as much again for storing a page. Letting go
+        has the same price, so it is done seldom.
         """
         if self._memory_limit is None or _cached_bytes(connection) < _CACHE_BYTES_MAX:
             return
