@@ -57,8 +57,7 @@ class Stages:
         self._began_s = time.thread_time()
         for stage, places in STAGES.items():
             for owner, name in places:
-                if hasattr(owner, name):
-                    setattr(owner, name, self._wrapped(stage, getattr(owner, name)))
+                setattr(owner, name, self._wrapped(stage, getattr(owner, name)))
 
     def account(self, crawl_cpu_s: float) -> dict[str, float]:
         """Seconds by stage. What no stage claims is the event loop's, or DuckDB's in threads of its own."""

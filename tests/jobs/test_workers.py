@@ -297,6 +297,18 @@ def test_a_stop_reaches_what_workers_have_in_hand_and_they_end(tmp_path: Path) -
     assert [gone(pid) for pid in pids] == [True, True]
 
 
+@pytest.mark.parametrize(("workers", "told"), [(2, [True, False]), (0, [False])])
+def test_the_store_is_told_while_several_processes_bring_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, told: list[bool]
+) -> None:
+    heard: list[bool] = []
+    monkeypatch.setattr(DuckDBStore, "store_in_bulk", lambda store, job_id, in_bulk: heard.append(in_bulk))
+    with Farm([Site(name="a.test", pages=Pages(40))]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        assert run(Job.start(store, farm.roots(), Settings.of(QUICK), **ways), workers=workers).pages == 40
+    assert heard == told
+
+
 @pytest.mark.parametrize("executable", ["/no/such/program", "/bin/false"])
 def test_where_no_process_can_be_started_the_crawl_goes_on_in_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executable: str

@@ -122,6 +122,46 @@ def test_closing_writes_what_is_held(path: Path) -> None:
         assert ask(store, "SELECT count(*) FROM pages") == [(250,)]
 
 
+@pytest.mark.parametrize(
+    ("in_bulk", "each"),
+    [
+        ([], [4, 4, 4, 4]),
+        ([(1, True)], [8, 8]),
+        ([(1, True), (1, False)], [4, 4, 4, 4]),
+        ([(1, True), (2, False)], [8, 8]),
+    ],
+    ids=["by one process", "by several", "by one again", "by several, while another job ends"],
+)
+def test_what_several_processes_bring_is_stored_in_half_as_many_transactions(
+    path: Path, gate: Gate, in_bulk: list[tuple[int, bool]], each: list[int]
+) -> None:
+    limits = WriterLimits(batch_size=1_000, linger_s=1e6, batch_bytes_max=4_000)
+    with DuckDBStore.open(path, limits=limits, step=gate) as store:
+        job_id = new_job(store)
+        for brought in in_bulk:
+            store.store_in_bulk(*brought)
+        gate.shut()
+        store.submit(visit(job_id, 0), urgent=True)
+        assert gate.reached.wait(WAIT_S)
+        for number in range(1, 17):
+            store.submit(visit(job_id, number, body="b" * 1_000))
+        gate.lift()
+        store.flush().result(WAIT_S)
+        assert commits(store) == [1, *each]
+
+
+def test_the_size_of_batches_stays_what_was_asked_for_when_workers_come_and_go(path: Path) -> None:
+    with DuckDBStore.open(path, limits=WriterLimits(batch_size=1_000, linger_s=1e6)) as store:
+        job_id = new_job(store)
+        store.store_in_batches(2)
+        store.store_in_bulk(job_id, True)
+        for future in [store.submit(visit(job_id, number)) for number in range(2)]:
+            future.result(WAIT_S)
+        store.store_in_bulk(job_id, False)
+        for future in [store.submit(visit(job_id, number)) for number in range(2, 4)]:
+            future.result(WAIT_S)
+
+
 def test_small_rows_fill_a_transaction_too(path: Path, gate: Gate) -> None:
     with DuckDBStore.open(path, limits=WriterLimits(batch_size=10, linger_s=1e6), step=gate) as store:
         new_job(store)

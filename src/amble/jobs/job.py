@@ -123,7 +123,7 @@ class Job:
         briefing = Briefing(self.settings.fetching, policy, resolver, local.wants)
         self.crawl.visitor = workers = Workers(
             local, self._fetcher, briefing, queued=lambda: self.plan.frontier.queued, seen=self.plan.seen,
-            on_fail=self.crawl.fail, sharing=sharing,
+            on_begin=lambda: self.store.store_in_bulk(self.row.id, True), on_fail=self.crawl.fail, sharing=sharing,
         )  # fmt: skip
         return workers
 
@@ -164,6 +164,7 @@ class Job:
             await asyncio.gather(supply, return_exceptions=True)
             if self.workers is not None:
                 await self.workers.close()
+                self.store.store_in_bulk(self.row.id, False)
             await self._fetcher.close()
             if self._judge is not None:
                 self._judge.close()

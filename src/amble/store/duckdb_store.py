@@ -71,6 +71,8 @@ class DuckDBStore:
     ) -> None:
         utc = (clock or SystemClock()).utc
         self.database = database
+        self._limits = limits or WriterLimits()
+        self._in_bulk: set[int] = set()  # jobs whose pages several processes bring
         with database.reading() as connection:
             migrate(connection, step=step)
             compact(connection)
@@ -83,9 +85,7 @@ class DuckDBStore:
         self._targets: dict[TableName, TargetTable] = {}
         self._tasks = Tasks(database)
         self._committer = Committer(database, self._target_of, utc, step, self._extract_of)
-        self._writer = Writer(
-            database, self._committer, numbers, self._tasks.committed, on_state, limits or WriterLimits()
-        )
+        self._writer = Writer(database, self._committer, numbers, self._tasks.committed, on_state, self._limits)
         atexit.register(self.close)  # a program that ends without closing loses nothing either
 
     @classmethod
@@ -119,7 +119,19 @@ class DuckDBStore:
 
     def store_in_batches(self, batch_size: int) -> None:
         """So many pages to a transaction from now on."""
-        self._writer.limits = self._writer.limits._replace(batch_size=batch_size)
+        self._limits = self._limits._replace(batch_size=batch_size)
+        self._tell_writer()
+
+    def store_in_bulk(self, job_id: int, in_bulk: bool) -> None:
+        """Whether several processes bring the pages of a job from now on."""
+        if in_bulk:
+            self._in_bulk.add(job_id)
+        else:
+            self._in_bulk.discard(job_id)
+        self._tell_writer()
+
+    def _tell_writer(self) -> None:
+        self._writer.limits = self._limits.in_bulk() if self._in_bulk else self._limits
 
     # -- jobs
 

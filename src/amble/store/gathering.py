@@ -38,6 +38,10 @@ class WriterLimits(NamedTuple):
     checkpoint_retry_s: float = 30.0
     close_s_max: float = 30.0  # how long `close` waits for a store that cannot be written
 
+    def in_bulk(self) -> WriterLimits:
+        """Where pages come from several processes: twice as much in half as many transactions, for some 30 MB more."""
+        return self._replace(batch_bytes_max=2 * self.batch_bytes_max, held_pages_max=2 * self.held_pages_max)
+
 
 class Parcel:
     """Batches that go into the same transaction, and one promise to all who handed them over."""

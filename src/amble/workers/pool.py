@@ -55,6 +55,7 @@ class Workers:
         *,
         queued: Callable[[], int],
         seen: Container[str],
+        on_begin: Callable[[], None],
         on_fail: Callable[[BaseException], None],
         sharing: Sharing,
     ) -> None:
@@ -62,6 +63,7 @@ class Workers:
         self._fetcher = fetcher
         self._queued = queued
         self._seen = seen
+        self._on_begin = on_begin
         self._on_fail = on_fail
         self._settings = briefing.settings
         self.count = threads_of(briefing.settings)  # how many there may be; 1: this process alone
@@ -202,7 +204,9 @@ class Workers:
         task.add_done_callback(self._under_way.discard)
 
     def _begins(self, child: Child) -> None:
-        self._begun = True
+        if not self._begun:
+            self._begun = True
+            self._on_begin()
         self._ready.append(child)
         self._changed.set()
 
