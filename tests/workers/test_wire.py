@@ -1,4 +1,4 @@
-"""What goes between two processes comes out as it went in, in whatever pieces it arrives."""
+"""What goes between two processes comes out as it went in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from amble.core.page.lines import link_lines
 from amble.core.page.page import Page, read_page
 from amble.fetcher import DnsError, FetchResult, Phase
 from amble.workers.errand import Errand, Visited
-from amble.workers.wire import RUN, Frames, Item, frame, pack_errand, pack_visited, unpack_errand, unpack_visited
+from amble.workers.wire import RUN, pack_errand, pack_visited, unpack_errand, unpack_visited
+from tests.workers.test_frames import through
 
 HEADERS = Headers(
     [("Content-Type", "text/html; charset=utf-8"), ("Link", '</one>; rel="canonical"'), ("Set-Cookie", "a"),
@@ -30,7 +31,7 @@ RESULT = FetchResult(
 
 
 def there_and_back(visited: Visited, seen: Container[str] = ()) -> Visited:
-    [item] = Frames().feed(frame([pack_visited(visited, seen)]))
+    [item] = through(pack_visited(visited, seen))
     return unpack_visited(*item)
 
 
@@ -86,17 +87,6 @@ def test_any_text_at_all_passes_a11(text: str) -> None:
 
 def test_an_errand_comes_out_as_it_went_in() -> None:
     errand = Errand("http://a.test/s.xml", False, '"e"', "Mon", "b.test", 5_000, True)
-    [item] = Frames().feed(frame([pack_errand(7, errand, 0.5)]))
+    [item] = through(pack_errand(7, errand, 0.5))
     assert item[:2] == (RUN, 7)
     assert unpack_errand(item) == (errand, 0.5)
-
-
-@given(sizes=st.lists(st.integers(0, 300), max_size=6), piece=st.integers(1, 400))
-def test_frames_are_found_in_any_pieces(sizes: list[int], piece: int) -> None:
-    items = [(n, b"x" * size) for n, size in enumerate(sizes)]
-    sent = b"".join(frame([item, item]) for item in items)
-    frames = Frames()
-    found: list[Item] = []
-    for at in range(0, len(sent), piece):
-        found += frames.feed(sent[at : at + piece])
-    assert found == [item for item in items for _ in range(2)]

@@ -15,7 +15,8 @@ from typing import NamedTuple, cast
 
 from amble.fetcher.calls import Cancel, OnDone
 from amble.workers.errand import Errand, OnSent, Visited
-from amble.workers.wire import BROKEN, GIVE_UP, HELLO, SEEN, SENT, Frames, Item, frame, pack_errand, unpack_visited
+from amble.workers.frames import Frames, Item, pieces
+from amble.workers.wire import BROKEN, GIVE_UP, HELLO, SEEN, SENT, pack_errand, unpack_visited
 
 PATIENCE_S = 60.0  # beyond the time that a request may take: for what is read from it, and for a busy machine
 LOOK_EVERY_S = 5.0
@@ -29,7 +30,7 @@ class _InHand(NamedTuple):
     due_at: float  # answered by then, or the process hangs
 
 
-class Child(asyncio.Protocol):
+class Child(asyncio.BufferedProtocol):
     """`on_ready` when it can be given visits, `on_gone` when it ends without having been told to."""
 
     def __init__(
@@ -99,8 +100,11 @@ class Child(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._watch = self._loop.call_later(LOOK_EVERY_S, self._look)
 
-    def data_received(self, data: bytes) -> None:
-        for item in self._frames.feed(data):
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        for item in self._frames.arrived(nbytes):
             if item[0] == HELLO:
                 self.ready, self.pid = True, item[1]
                 self._on_ready(self)
@@ -137,7 +141,7 @@ class Child(asyncio.Protocol):
     def _write(self) -> None:
         items, self._to_say = self._to_say, []
         if not self._transport.is_closing():
-            self._transport.write(frame(items))
+            self._transport.writelines(pieces(items))
 
     # -- the end
 

@@ -21,6 +21,7 @@ from amble.core.urls import domain_of
 from amble.fetcher import Fetcher
 from amble.fetcher.calls import Cancel
 from amble.workers.errand import Errand, Errands, OnSent, Visited
+from amble.workers.frames import Frames, Item, pieces
 from amble.workers.spacing import Spacing
 from amble.workers.wire import (
     BROKEN,
@@ -30,9 +31,6 @@ from amble.workers.wire import (
     SENT,
     VISITED,
     Briefing,
-    Frames,
-    Item,
-    frame,
     pack_visited,
     unpack_errand,
 )
@@ -43,7 +41,7 @@ GATHER_S = 0.02  # that one waits for others, at most
 NICENESS = 5  # the crawl that feeds us and stores comes first, or all would wait for it
 
 
-class Worker(asyncio.Protocol):
+class Worker(asyncio.BufferedProtocol):
     """Lives as long as its connection to the crawl."""
 
     def __init__(self) -> None:
@@ -62,8 +60,11 @@ class Worker(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         os._exit(0)  # nobody is left to tell, so whatever is under way ends here
 
-    def data_received(self, data: bytes) -> None:
-        for item in self._frames.feed(data):
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        for item in self._frames.arrived(nbytes):
             if self._errands is None:
                 self._begin(pickle.loads(item[0]), item[1])
             elif item[0] == RUN:
@@ -131,7 +132,7 @@ class Worker(asyncio.Protocol):
         if self._alarm is not None:
             self._alarm.cancel()
         items, self._to_say = self._to_say, []
-        self._transport.write(frame(items))
+        self._transport.writelines(pieces(items))
 
 
 def is_enough(answers: int, under_way: int) -> bool:

@@ -1,17 +1,11 @@
-"""What two processes of one crawl say to each other: visits one way, what came of them the other.
-
-Plain tuples packed by `marshal`: a page of 20 KB takes some 25 microseconds there and back, a fraction of what pickling
-its objects takes. Both ends are the same program, so no form has to last.
-"""
+"""What two processes of one crawl say to each other: visits one way, what came of them the other. All plain tuples."""
 
 from __future__ import annotations
 
-import marshal
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from datetime import datetime
 from itertools import repeat
-from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amble.core.addresses import AddressPolicy
 from amble.core.body_kind import Kind as BodyKind
@@ -26,8 +20,8 @@ from amble.core.page.page import Page
 from amble.core.page.refresh import Refresh
 from amble.fetcher import DnsError, FetcherSettings, FetchResult, Phase, Resolver
 from amble.workers.errand import Errand, Visited, Wants
+from amble.workers.frames import Item
 
-_LENGTH = Struct(">Q")
 _REST = FetchResult._fields.index("dns_error") + 1  # from here on numbers, texts and flags, which pass as they are
 # Members by their values: asking their classes takes several times as long, and every page does.
 _PHASES = {each.value: each for each in Phase}
@@ -37,7 +31,6 @@ _new = tuple.__new__  # makes a Link in half the time of its own `__new__`
 # What is said, in the first place of each item: to a worker, and by it.
 RUN, GIVE_UP, SEEN = range(3)
 HELLO, SENT, VISITED, BROKEN = range(4)
-Item = tuple[Any, ...]
 
 
 class Briefing(NamedTuple):
@@ -47,31 +40,6 @@ class Briefing(NamedTuple):
     policy: AddressPolicy
     resolver: Resolver | None
     wants: Wants
-
-
-def frame(items: list[Any]) -> bytes:
-    """Some items, to be written at once."""
-    packed = marshal.dumps(items)
-    return _LENGTH.pack(len(packed)) + packed
-
-
-class Frames:
-    """Reads frames out of whatever pieces they arrive in."""
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[Item]:
-        held = self._held
-        held += data
-        while len(held) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(held)[0]
-            if len(held) < end:
-                return
-            with memoryview(held) as view:
-                items = marshal.loads(view[_LENGTH.size : end])
-            del held[:end]
-            yield from items
 
 
 def pack_errand(number: int, errand: Errand, gap_s: float) -> Item:
