@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,19 +94,23 @@ def line(name: str, way: Way, one: Round) -> str:
 
 
 def ratios(rounds: dict[Way, list[Round]]) -> str:
-    """How much faster two workers were by the clock, and what processor time would allow."""
-    core, one, two = (min(rounds[way], key=lambda each: each.wall_s) for way in (ONE_CORE, ONE, TWO))
-    beside_s = two.wall_s - two.web_s / 2
-    told = (
-        f"x {one.wall_s / two.wall_s:.2f} by the clock, x {one.wall_s / beside_s:.2f} without what the web took; "
-        f"against one core x {core.wall_s / two.wall_s:.2f} and x {core.wall_s / beside_s:.2f}; "
-    )
-    one, two = (min(rounds[way], key=lambda each: each.all_s) for way in (ONE, TWO))
-    writer_beside = max(one.loop_s, one.all_s / 2) / max(two.loop_s, two.all_s / 2)
-    writer_in_turn = one.all_s / max(two.own_s, two.all_s / 2)
+    """How much faster two workers were than whoever crawled just before, and what processor time would allow: medians
+    of all rounds, so that no good or bad minute of the machine decides."""
+
+    def median(of: Callable[[Round, Round, Round], float]) -> str:
+        return f"x {statistics.median(map(of, rounds[ONE_CORE], rounds[ONE], rounds[TWO])):.2f}"
+
+    def beside_s(two: Round) -> float:
+        return two.wall_s - two.web_s / 2
+
     return (
-        f"{told}x {writer_beside:.2f} to {writer_in_turn:.2f} by processor time; "
-        f"two workers took {two.all_s / one.all_s:.2f} times as much"
+        f"{median(lambda _, one, two: one.wall_s / two.wall_s)} by the clock, "
+        f"{median(lambda _, one, two: one.wall_s / beside_s(two))} without what the web took; against one core "
+        f"{median(lambda core, _, two: core.wall_s / two.wall_s)} and "
+        f"{median(lambda core, _, two: core.wall_s / beside_s(two))}; "
+        f"{median(lambda _, one, two: max(one.loop_s, one.all_s / 2) / max(two.loop_s, two.all_s / 2))} to "
+        f"{median(lambda _, one, two: one.all_s / max(two.own_s, two.all_s / 2))} by processor time; "
+        f"two workers took {median(lambda _, one, two: two.all_s / one.all_s)} as much"
     )
 
 

@@ -39,6 +39,10 @@ def test_flat_names_reach_their_part() -> None:
     [
         ({"max_crawl_dept": 2}, "max_crawl_depth"),
         ({"follow_links": False, "max_crawl_depth": 2}, "means nothing"),
+        ({"sitemap_paths": ["https://a.test/map.xml"]}, "no path of a site; write it as /sitemap.txt"),
+        ({"sitemap_paths": ["//b.test/map.xml"]}, "no path of a site"),
+        ({"sitemap_paths": ["/ok", "/two words"]}, "'/two words' is no path"),
+        ({"sitemap_paths": ["/map.xml#part"]}, "no path of a site"),
         ({"accept_content_types": ["text/html"], "reject_content_types": ["text/html"]}, "both accepted and rejected"),
         ({"max_redirects": -1}, "max_redirects"),
     ],

@@ -42,6 +42,7 @@ EFFECTS: dict[str, Row] = {
     # -- what is visited and kept
     "follow_links": Row(crawl_with_sitemap, True, CRAWL),
     "discover": Row(crawling.of_a_page, True, CRAWL),
+    "sitemap_paths": Row(crawl_once, ["/map.txt"], CRAWL),
     "allow_subdomains": Row(crawl_once, True, CRAWL),
     "max_crawl_depth": Row(crawl_once, 1, CRAWL),
     "max_crawl_pages": Row(crawl_once, 3, CRAWL),

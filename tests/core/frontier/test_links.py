@@ -94,6 +94,18 @@ def test_pages_wait_until_it_is_known_whether_there_is_a_sitemap() -> None:
     assert [asked.visit.kind for asked in story.asked] == [Kind.ROBOTS, Kind.SITEMAP, Kind.SITEMAP, Kind.PAGE]
 
 
+def test_a_sitemap_at_an_unusual_place_is_found_by_whoever_knows_the_place() -> None:
+    web: dict[str, Answers] = {A: OK, f"{A}map.txt": Reply(200, f"{A}1\n".encode()), f"{A}1": OK}
+    assert set(Story([A], web).run().finals) == {A}
+    story = Story([A], web, sitemap_paths=["/map.txt", "/never.txt"]).run()
+    assert story.urls(Kind.SITEMAP) == at("/sitemap.xml", "/sitemap_index.xml", "/map.txt")
+    assert set(story.finals) == {A, f"{A}1"}
+    named = Story(
+        [A], web | {A_ROBOTS: Reply(200, f"Sitemap: {A}map.txt".encode())}, sitemap_paths=["/never.txt"]
+    ).run()
+    assert named.urls(Kind.SITEMAP) == at("/map.txt"), "robots.txt says where they are"
+
+
 def test_sitemaps_may_lie_at_another_host_and_are_paced_and_allowed_there() -> None:
     web: dict[str, Answers] = {
         A: OK, A_ROBOTS: Reply(200, b"Sitemap: http://cdn.test/1.xml\nSitemap: http://cdn.test/2.xml\n"),

@@ -43,7 +43,8 @@ class Discovery:
         known = not book.settings.respect_robots_txt or (standing is not None and standing.policy is not None)
         if known and origin in self._to_discover:
             self._to_discover.discard(origin)
-            self.frontier.lane(origin, now, utc).walks[origin] = SitemapWalk(origin, book.sitemaps(origin))
+            walk = SitemapWalk(origin, book.sitemaps(origin), more_paths=self.settings.sitemap_paths)
+            self.frontier.lane(origin, now, utc).walks[origin] = walk
             self.frontier.walk_on(origin, now, utc)
 
     def known(self, origin: str, now: float, utc: datetime) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -9,6 +10,7 @@ from pydantic import Field, model_validator
 from amble.core.checked import CheckedModel
 
 Names = tuple[str, ...]
+_PATH = re.compile(r"/(?!/)[!\"$-~]*")  # as it is asked for, so nothing that would have to be escaped
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
@@ -20,6 +22,11 @@ class VisitSettings(CheckedModel):
     )
     discover: bool | None = Field(
         default=None, description="look for sitemaps; none: for a host or a root URL, not for a page"
+    )
+    sitemap_paths: Names = Field(
+        default=(),
+        description="where else to look for a sitemap, such as /sitemap.txt, if robots.txt names none and "
+        "/sitemap.xml and /sitemap_index.xml are none",
     )
     allow_subdomains: bool = Field(default=False, description="subdomains of the seeds belong to the crawl")
     max_crawl_depth: Annotated[int, Field(ge=0, le=1_000)] | None = Field(
@@ -68,6 +75,9 @@ class VisitSettings(CheckedModel):
     def _refuse_contradictions(self) -> Self:
         if self.follow_links is False and self.max_crawl_depth:
             raise ValueError("max_crawl_depth means nothing while follow_links is false")
+        for path in self.sitemap_paths:
+            if not _PATH.fullmatch(path):
+                raise ValueError(f"sitemap_paths: {path!r} is no path of a site; write it as /sitemap.txt")
         both = set(self.accept_content_types) & set(self.reject_content_types)
         if both:
             raise ValueError(f"content type {min(both)} is both accepted and rejected")
