@@ -31,7 +31,7 @@ class Cause(StrEnum):
     OUR_LIMITS = "our limits"  # max_rate, min_crawl_delay, rules
     BLOCK = "block"  # left alone after a refusal or a failure
     LATENCY = "server latency"  # an answer was under way, and nothing else could be sent or was known
-    IDLE = "waiting for work"  # or for a connection that other domains had
+    IDLE = "waiting for work"  # or for a connection that other domains had, or for the end of a pause
 
 
 _CAUSES = {
