@@ -7,6 +7,8 @@ import random as system_random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -89,6 +91,7 @@ class Job:
         self._listeners = list(listeners)
         session = int(self.clock.utc().timestamp() * 1_000_000)  # receipts of two runs must not be taken for one
         self._taken_up = False
+        self._stored: Future[None] | None = None  # the promise for what was handed over last
         self.loaded = False  # what the store knows
         self.membership = shared.join(settings) if shared is not None else None
         self.plan = make_plan(
@@ -208,7 +211,7 @@ class Job:
 
     def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
         batch = self._batches.of(changes, ready, result, self.clock.monotonic(), utc)
-        self.store.submit(batch)
+        self._hand_over(batch)
         self._count(changes, result)
         for event in changes.events if self._listeners else ():
             for listener in self._listeners:
@@ -218,6 +221,21 @@ class Job:
             self.crawl.pause("store")
             loop = asyncio.get_running_loop()
             self.store.room().add_done_callback(lambda _: loop.call_soon_threadsafe(self.crawl.resume, "store"))
+
+    def _hand_over(self, batch: Batch) -> None:
+        """What the store gives up on ends the crawl: whatever else were fetched might be lost as well."""
+        stored = self.store.submit(batch)
+        if stored is self._stored:
+            return
+        self._stored = stored  # one promise for many batches
+        loop = asyncio.get_running_loop()
+
+        def told(stored: Future[None]) -> None:
+            if (fault := stored.exception()) is not None:
+                with suppress(RuntimeError):  # the loop is gone, and with it the crawl
+                    loop.call_soon_threadsafe(self.crawl.fail, fault)
+
+        stored.add_done_callback(told)
 
     def _supplied(self, changes: Changes) -> None:
         """The store has given something back."""
