@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from amble.core.answer import Answer
 from amble.core.outcome import Failure
+from amble.core.pacing.commons import Commons
 from amble.core.pacing.events import BlockClosed, BlockOpened, CircuitClosed, CircuitHalfOpened, CircuitOpened
-from amble.core.pacing.settings import StrategyName
+from amble.core.pacing.learned import Learned
+from amble.core.pacing.permit import Permit
+from amble.core.pacing.settings import PacingSettings, StrategyName
+from amble.core.quota import Quota
 from tests.core.pacing.story import (
     BROKEN,
     CANCELLED,
@@ -21,7 +26,10 @@ from tests.core.pacing.story import (
     TIMEOUT,
     Story,
     limited,
+    no_jitter,
 )
+
+UTC_NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
@@ -299,3 +307,50 @@ def test_a_limit_is_not_pardoned() -> None:
     assert not story.pace.pardon(story.now)
     assert story.pace.block is not None
     assert story.pace.blocked_until == until
+
+
+ASKED = [
+    # story                  the late answer                                    seconds asked for
+    ("429", Answer(429, retry_after_s=600.0), 600.0),
+    ("503", Answer(503, retry_after_s=600.0), 600.0),
+    ("301", Answer(301, retry_after_s=600.0), 600.0),
+    ("a quota used up", Answer(200, elapsed_s=0.1, quota=Quota(0, 600.0)), 600.0),
+]
+
+
+@every_strategy
+@pytest.mark.parametrize(("answer", "asked_s"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED])
+def test_a_pardon_does_not_shorten_what_a_server_asked_for(
+    strategy: StrategyName, answer: Answer, asked_s: float
+) -> None:
+    """The answer comes once the circuit is open, to a request sent before."""
+    story = Story(strategy, consecutive_fail_threshold=5)
+    story.visit(OK)
+    *failing, late = story.burst(6)
+    for permit in failing:
+        story.settle(permit, TIMEOUT)
+    assert story.pace.circuit == "open"
+    story.settle(late, answer)
+    answered_at = story.now
+    story.pace.pardon(story.now)
+    assert story.pace.circuit == "closed"
+    story.refused(answered_at + asked_s)
+    story.granted(answered_at + 1.03 * asked_s)
+
+
+def test_a_pardon_does_not_shorten_a_pause_that_another_file_knows_of() -> None:
+    commons = Commons()
+    settings = PacingSettings(pacing="linear", max_rate=None)
+    member = commons.join(settings, no_jitter)
+    pace = member.pace("a.test", 0.0, UTC_NOW)
+    now = 0.0
+    for _ in range(5):
+        now = max(now, pace.not_before)
+        permit = pace.reserve(now)
+        assert isinstance(permit, Permit)
+        pace.settle(permit, TIMEOUT, now)
+    assert pace.circuit == "open"
+    asked_until_at = UTC_NOW + timedelta(seconds=600)
+    member.load([Learned("a.test", "linear", 0.0, 0.0, UTC_NOW, {}, asked_until_at)], now, UTC_NOW)
+    pace.pardon(now)
+    assert pace.blocked_until == now + 600.0

@@ -42,7 +42,7 @@ class Block:
         self.probes_out = 0
         self.probe_successes = 0
         self.limited = False  # the server asked for less
-        self.until_before = until_before  # how long the domain was to be left alone anyway
+        self.until_before = until_before  # how long the domain is to be left alone in any case
         self.tripped = False  # the breaker is open: the server fails
 
     def probe_failed(self) -> None:

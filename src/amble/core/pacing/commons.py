@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import reduce
 
 from amble.core.pacing.bounds import Bounds, Random
-from amble.core.pacing.learned import Learned, learn, restore, worth_keeping
+from amble.core.pacing.learned import Learned, blocked_until, learn, restore, worth_keeping
 from amble.core.pacing.pace import NEVER, Pace
 from amble.core.pacing.packed import Packed, unpack
 from amble.core.pacing.permit import Permit
@@ -196,7 +196,7 @@ class Member(Registry):
             elif pace.flying is None and not pace.strategy.learned:
                 restore(pace, row, now, utc)
             elif row.blocked_until_at is not None:
-                pace.blocked_until = max(pace.blocked_until, now + (row.blocked_until_at - utc).total_seconds())
+                pace.leave_alone(blocked_until(row, now, utc))
 
     def changed(self, now: float, utc: datetime, *, force: bool) -> list[Learned]:
         self._commons.note_unsaved()

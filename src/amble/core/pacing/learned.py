@@ -110,7 +110,7 @@ def blocked_until(learned: Learned, now: float, utc: datetime) -> float:
 
 def restore(pace: Pace, learned: Learned, now: float, utc: datetime) -> None:
     """Go on from an earlier run. A known domain begins with its delay of silence: the last run may just have ended."""
-    pace.blocked_until = max(pace.blocked_until, blocked_until(learned, now, utc))
+    pace.leave_alone(blocked_until(learned, now, utc))
     trusted = trust(learned, utc, pace.bounds.settings)
     if trusted and learned.adaptive_delay_seconds > 0:
         numbers: dict[str, float] = {"delay_s": learned.adaptive_delay_seconds}

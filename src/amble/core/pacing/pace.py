@@ -179,10 +179,7 @@ class Pace(PaceState):
             was_s = self.latency_s
             self.latency_s = elapsed_s if was_s is None else was_s + EWMA_SHARE * (elapsed_s - was_s)
         if retry_after_s is not None:
-            # Jitter only upward: never inside the time the server named.
-            wait_s = retry_after_s * (1 + 0.02 * self.bounds.random()) + 0.02
-            self.blocked_until = max(self.blocked_until, now + wait_s)
-            self.unsaved = True  # on a redirect, too: the next run must keep to it
+            self._asked_to_wait(retry_after_s, now)
         if outcome is SUCCESS:
             self._succeeded(permit, elapsed_s, now)
         elif outcome is LIMITED:
@@ -298,8 +295,7 @@ class Pace(PaceState):
     def _obey(self, quota: Quota, now: float) -> None:
         in_flight = self.in_flight + 1  # with the one just answered, which the server has counted
         if quota.remaining <= in_flight - 1 or quota.remaining < 1:
-            self.blocked_until = max(self.blocked_until, now + quota.reset_s)
-            self.unsaved = True
+            self._asked_to_wait(quota.reset_s, now)
             return
         self.strategy.on_quota(quota, in_flight)
         self.quota_gap_s = min(1 / (0.98 * quota.rate(in_flight)), LONGEST_RESET_S)
@@ -340,6 +336,11 @@ class Pace(PaceState):
         if block.tripped:
             self._trouble().forget_failures()
             self._tell(CircuitClosed(self.domain, now - block.opened_at, "trial succeeded"))
+
+    def _asked_to_wait(self, asked_s: float, now: float) -> None:
+        # Jitter only upward: never inside the time the server named.
+        self.leave_alone(now + asked_s * (1 + 0.02 * self.bounds.random()) + 0.02)
+        self.unsaved = True  # on a redirect, too: the next run must keep to it
 
     def _stay_away(self, pause_s: float, now: float) -> None:
         # Jitter only upward, so that many domains released together do not return in step.

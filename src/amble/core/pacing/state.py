@@ -81,6 +81,12 @@ class PaceState:
         self.strategy.limit_to(self.bounds.gap_s, bursts=self.bounds.crawl_delay_s is None)
         self._respace()
 
+    def leave_alone(self, until: float) -> None:
+        """The server's own word, now or in an earlier run: it outlasts a block that turns out to be nobody's fault."""
+        self.blocked_until = max(self.blocked_until, until)
+        if self.block is not None:
+            self.block.until_before = max(self.block.until_before, until)
+
     # -- looking
 
     @property
