@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from amble.errors import StatementError
+from amble.fetcher import Fetcher
+from amble.report.exploration import Exploration
 from amble.sql.calls import Call, find, pieces_of
 from amble.testing.farm import Pages, Robots, Site, Sitemap
 from amble.testing.farm.exchange import html
@@ -303,6 +305,20 @@ def test_what_sitemaps_list(kind: Any) -> None:
         own = farm.url("a.test", "/sitemap.xml" if kind == "urlset" else "/sitemap-1.xml")
         count = con.execute(f"SELECT count(*) FROM sitemap('{own}', {QUICK})").fetchall()
         assert count == [(5 if kind == "urlset" else 2,)]
+
+
+def test_sitemaps_are_read_to_their_end_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An analyst never gets part of the rows: a plan may lose its patience, a query may not."""
+    run, given = Exploration.run, []
+
+    async def spy(self: Exploration, fetcher: Fetcher, patience_s: float | None) -> None:
+        given.append(patience_s)
+        await run(self, fetcher, patience_s)
+
+    monkeypatch.setattr(Exploration, "run", spy)
+    with web(Site(name="a.test", pages=SMALL, sitemap=Sitemap())) as (farm, con):
+        assert con.execute(f"SELECT count(*) FROM sitemap('{farm.url('a.test')}', {QUICK})").fetchall() == [(5,)]
+    assert given == [None]
 
 
 def test_sitemaps_are_looked_at_in_the_pace_of_a_crawl_that_runs() -> None:

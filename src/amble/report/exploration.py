@@ -56,8 +56,8 @@ class Exploration:
     def pace(self, url: str) -> Pace:
         return self.plan.frontier.lane(url, self.clock.monotonic(), self.clock.utc()).pace
 
-    async def run(self, fetcher: Fetcher, patience_s: float) -> None:
-        """Look around, for so long at most; then keep what the next crawl must know."""
+    async def run(self, fetcher: Fetcher, patience_s: float | None) -> None:
+        """Look around, for so long at most (None: to the end); then keep what the next crawl must know."""
         crawl = Crawl(
             self.plan,
             fetcher,
@@ -79,7 +79,7 @@ class Exploration:
             if self._membership is not None:
                 self._membership.leave()
 
-    async def _explore(self, crawl: Crawl, supply: Supply, patience_s: float) -> None:
+    async def _explore(self, crawl: Crawl, supply: Supply, patience_s: float | None) -> None:
         supplying = asyncio.create_task(supply.run())
         running = asyncio.create_task(crawl.run())
         try:

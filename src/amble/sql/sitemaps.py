@@ -17,7 +17,6 @@ from amble.core.urls import origin_of
 from amble.fetcher import Fetcher, FetchResult
 from amble.jobs.shared import Shared
 from amble.report.exploration import Exploration
-from amble.report.plan import PATIENCE_S
 from amble.settings import Settings
 from amble.sql.crawling import Place, settings_here
 from amble.sql.on_engine import on_engine
@@ -90,7 +89,7 @@ async def _explore(
     policy = ways.get("policy") or AddressPolicy.of(named=urls)
     fetcher = Fetcher(settings.fetching, policy=policy, resolver=ways.get("resolver"), clock=clock)
     explored = SitemapExploration(store, seeds, settings, clock, shared)
-    await explored.run(fetcher, PATIENCE_S)
+    await explored.run(fetcher, patience_s=None)  # part of the rows would look like all of them
     return [
         (entry.url, listing.sitemap, without_zone(entry.lastmod), entry.changefreq, entry.priority)
         for listing in explored.listings
