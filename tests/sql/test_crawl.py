@@ -135,6 +135,24 @@ def test_a_select_of_a_billion_rows_is_read_no_further_than_it_is_of_use() -> No
 
 
 @pytest.mark.parametrize(
+    "statement",
+    [
+        "CRAWL (FROM seeds) INTO pages WHERE path = '/' WITH (OPTIONS) LIMIT 3",
+        "CREATE TABLE found (url VARCHAR); CRAWLING MERGE INTO found f USING (CRAWL (FROM seeds) WHERE path = '/' "
+        "WITH (OPTIONS)) AS s ON (f.url = s.url) WHEN NOT MATCHED THEN INSERT (url) VALUES (s.url) LIMIT 3",
+    ],
+)
+def test_limit_counts_what_where_takes_however_late_it_stands_among_the_seeds(statement: str) -> None:
+    with web(Site(name="a.test", pages=SMALL)) as (farm, con):
+        con.execute(
+            "CREATE TABLE seeds AS SELECT $1 || 'p' || range FROM range(20_000) UNION ALL SELECT $1",
+            [farm.url("a.test")],
+        )
+        con.execute(statement.replace("OPTIONS", FAST.removeprefix("WITH (").removesuffix(")")))
+        assert paths_asked(farm) == ["/"]
+
+
+@pytest.mark.parametrize(
     ("select", "problem"),
     [
         ("DELETE FROM kept", "DELETE"),

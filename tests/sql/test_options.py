@@ -77,6 +77,44 @@ def test_with_wins_over_set_which_wins_over_the_file(tmp_path: Path, monkeypatch
         assert (found["http_timeout"], found["user_agent"]) == (11, "file/1")
 
 
+@pytest.mark.parametrize(
+    ("before", "option", "limit", "most"),
+    [
+        ("", "max_crawl_pages = 2", 6, 2),
+        ("", "max_crawl_pages = '2'", 6, 2),
+        ("", "max_crawl_pages = '9'", 6, 6),
+        ("SET max_crawl_pages = 2", "compress = true", 6, 2),
+        ("SET max_crawl_pages = '9'", "compress = true", 6, 6),
+        ("SET max_crawl_pages = 2", "max_crawl_pages = '4'", 6, 4),
+        ("", "compress = true", 6, 6),
+    ],
+)
+def test_of_limit_and_max_crawl_pages_the_smaller_holds(before: str, option: str, limit: int, most: int) -> None:
+    with web() as (_, con):
+        con.execute(before)
+        con.execute(f"CRAWL (SELECT NULL) INTO pages WITH ({option}) LIMIT {limit}")
+        assert settings_of_last_job(con)["max_crawl_pages"] == most
+
+
+@pytest.mark.parametrize(
+    ("config", "then", "threads"),
+    [
+        ({"threads": 1}, "", 1),
+        ({"THREADS": "1"}, "", 1),
+        ({"worker_threads": 1}, "", 1),
+        ({"threads": 1}, "SET threads = 3", 3),
+        ({"memory_limit": "1GB"}, "", None),
+    ],
+)
+def test_threads_in_the_config_of_a_connection_are_those_of_its_crawls(
+    config: dict[str, Any], then: str, threads: int | None
+) -> None:
+    with web(config=config) as (_, con):
+        con.execute(then)
+        con.execute("CRAWL (SELECT NULL) INTO pages")
+        assert settings_of_last_job(con).get("threads") == threads
+
+
 def test_what_set_gave_holds_for_every_cursor_and_for_no_other_connection() -> None:
     with web() as (_, con), web() as (_, other), con.cursor() as cursor:
         con.execute("SET timeout_seconds = 12")

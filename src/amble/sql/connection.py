@@ -53,12 +53,13 @@ def open_connection(path: Any, duckdb_options: dict[str, Any], ways: dict[str, A
     """The same, with the ways of `Job` by which crawls of this connection reach the network."""
     duck = duckdb.connect(path, **duckdb_options)
     functions.prepare(duck)
-    name = str(path)
+    name, config = str(path), duckdb_options.get("config")
     if name in ("", ":memory:"):  # nobody else can reach it
-        return Connection(duck, Session.over(duck, object(), ways or {}))
+        return Connection(duck, Session.over(duck, object(), ways or {}, config=config))
     if ":" not in name:
         name = os.path.abspath(name)  # the folder we are in may be another by then
-    return Connection(duck, Session.over(duck, name, ways or {}, partial(duckdb.connect, name, **duckdb_options)))
+    base = partial(duckdb.connect, name, **duckdb_options)
+    return Connection(duck, Session.over(duck, name, ways or {}, base, config))
 
 
 class Connection(HandedOn):

@@ -21,7 +21,7 @@ from amble.sql.on_engine import on_engine
 from amble.sql.parameters import named_by, refuse_mismatch
 from amble.sql.progress import NoBar, make_bar
 from amble.sql.result import Table
-from amble.sql.seeds import Seeds, read_seeds
+from amble.sql.seeds import Seeds, most_seeds, read_seeds
 from amble.sql.session import Session
 from amble.sql.statements import Control, Crawl, Verb
 from amble.sql.stores import open_store, store_in_use
@@ -68,8 +68,9 @@ def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     settings = settings_here(place, crawl, values, limit)
     target = resolve_target(place.connection, crawl.target)
     check_target(place.connection, target)
-    held = held_in(place.connection, target) if limit is not None else ()
-    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit, held=held)
+    most = most_seeds(crawl, limit)
+    held = held_in(place.connection, target) if most is not None else ()
+    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=most, held=held)
     _refuse_unused(place.connection, crawl, values)
     with open_store(place.connection, target.database, place.session) as store:
         if crawl.explain:

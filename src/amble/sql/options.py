@@ -28,6 +28,7 @@ _DUCKDB: dict[str, Any] = {
     "http_proxy_username": "",
     "http_proxy_password": "",
 }
+_THREADS = ("threads", "worker_threads")  # DuckDB's names for one setting
 
 
 def names() -> frozenset[str]:
@@ -91,7 +92,7 @@ def check_one(name: str, value: Any) -> dict[str, Any]:
     return own
 
 
-def from_duckdb(connection: DuckDBPyConnection, threads_at_first: int) -> dict[str, Any]:
+def from_duckdb(connection: DuckDBPyConnection, threads_at_first: int | None) -> dict[str, Any]:
     """What the settings of DuckDB say, where somebody has changed them."""
     rows = connection.execute(
         "SELECT name, value FROM duckdb_settings() WHERE name IN (SELECT unnest($1::VARCHAR[]))",
@@ -117,17 +118,21 @@ def _as_text(value: Any) -> str:
 def resolved_of(crawl: Crawl, values: Values, limit: int | None, kept: Mapping[str, Any], duck: Values) -> Resolved:
     """The settings of one crawl, and who said so. `kept` is what `SET` gave us, `duck` what DuckDB's own say."""
     by_with = said(crawl.options, values)
-    most = by_with.get("max_crawl_pages")
     merged = {**duck, **kept, **by_with}
-    if limit is not None and not (isinstance(most, int) and most < limit):
-        merged["max_crawl_pages"] = limit
     if "http_proxy" in {**kept, **by_with}:  # another proxy than DuckDB's is not told DuckDB's login
         for name in ("http_proxy_username", "http_proxy_password"):
             if name not in kept and name not in by_with:
                 merged.pop(name, None)
-    return resolve(merged, said_by="the statement")
+    found = resolve(merged, said_by="the statement")
+    most = found.settings.visiting.max_crawl_pages  # read by now: it may have been given as text, and by anybody
+    if limit is None or (most is not None and most <= limit):
+        return found
+    return resolve({**merged, "max_crawl_pages": limit}, said_by="the statement")
 
 
-def threads_of(connection: DuckDBPyConnection) -> int:
+def threads_at_first(connection: DuckDBPyConnection, config: Mapping[str, Any]) -> int | None:
+    """The number of threads that says nothing of a crawl, for nobody chose it; None: `config` did."""
+    if any(str(name).casefold() in _THREADS for name in config):
+        return None
     row = connection.execute("SELECT current_setting('threads')").fetchall()
     return int(row[0][0]) if row else os.cpu_count() or 1

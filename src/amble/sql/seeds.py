@@ -13,6 +13,7 @@ from amble.core.seeds import seed_url
 from amble.core.urls import origin_of, shown
 from amble.errors import BadUrl, StatementError
 from amble.sql.caller import Caller
+from amble.sql.statements import Crawl
 
 SEEDS_MAX = 5_000_000  # each is held in memory until the crawl is over
 NAMED_MAX = 5  # values that are no URL, in the error
@@ -89,6 +90,11 @@ def read_seeds(
         connection.execute("ROLLBACK")
     _refuse_bad(seeds)
     return seeds
+
+
+def most_seeds(crawl: Crawl, limit: int | None) -> int | None:
+    """How many seeds a crawl of `limit` pages can use. What its WHERE will take nobody knows before it is judged."""
+    return limit if crawl.where_sql is None else None
 
 
 def one_select(connection: DuckDBPyConnection, sql: str) -> duckdb.Statement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ class Session:
 
     home: object  # tells instances without a file apart
     base: Callable[[], DuckDBPyConnection]  # a connection that lives on when this one is closed, if that can be
-    threads_at_first: int
+    threads_at_first: int | None  # None: `config` chose
     bar_at_first: bool
     ways: dict[str, Any] = field(default_factory=dict)  # of `Job`: the simulator's clock, the farm's resolver
     kept: dict[str, Any] = field(default_factory=dict)  # by SET
@@ -37,8 +37,10 @@ class Session:
         home: object,
         ways: dict[str, Any],
         base: Callable[[], DuckDBPyConnection] | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> Session:
-        return cls(home, base or connection.cursor, options.threads_of(connection), _bar(connection), ways)
+        threads = options.threads_at_first(connection, config or {})
+        return cls(home, base or connection.cursor, threads, _bar(connection), ways)
 
     def names(self, connection: DuckDBPyConnection) -> frozenset[str]:
         """The names that SET hands to us: those of a crawl that DuckDB itself does not have, and the bar's."""

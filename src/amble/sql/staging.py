@@ -19,7 +19,7 @@ from amble.jobs import JobResult
 from amble.jobs.runner import start
 from amble.sql import options
 from amble.sql.crawling import Place, settings_here, wait
-from amble.sql.seeds import read_seeds
+from amble.sql.seeds import most_seeds, read_seeds
 from amble.sql.statements import Crawl
 from amble.sql.stores import open_store
 from amble.sql.targets import current_database
@@ -50,7 +50,8 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
     settings = settings_here(place, crawl, values, limit or None)  # LIMIT 0: somebody asks for the columns alone
     database = current_database(place.connection)
     clauses = Clauses.of(place.connection, crawl.where_sql, [(each.expr_sql, each.name) for each in crawl.extract])
-    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=limit)
+    most = most_seeds(crawl, limit)
+    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=most)
     name = TableName.of(STAGING, f"pages_{uuid4().hex}")
     _in_use.add(name.name)
     got = Staged(f"{quote(database)}.{name}", nulls=seeds.nulls)
