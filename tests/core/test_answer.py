@@ -46,6 +46,17 @@ READ: list[tuple[str, int, Headers, Answer]] = [
         {"X-RateLimit-Remaining": "5", "X-RateLimit-Reset": "10"},
         Answer(200, quota=Quota(5, 10)),
     ),
+    ("a quota out of a cache", 200, {"Age": "30", "RateLimit": '"d";r=0;t=10'}, Answer(200)),
+    (
+        "out of a cache, the old habit, other order",
+        200,
+        {"X-RateLimit-Remaining": "5", "X-RateLimit-Reset": "10", "age": " 1 "},
+        Answer(200),
+    ),
+    ("of no age", 200, {"Age": "0", "RateLimit": '"d";r=5;t=10'}, Answer(200, quota=Quota(5, 10))),
+    ("of an age that is none", 200, {"Age": "old", "RateLimit": '"d";r=5;t=10'}, Answer(200, quota=Quota(5, 10))),
+    ("a Retry-After out of a cache", 429, {"Age": "30", "Retry-After": "5"}, Answer(429, retry_after_s=5.0)),
+    ("an age alone", 200, {"Age": "30"}, Answer(200)),
     ("half a quota", 200, {"X-RateLimit-Limit": "5"}, Answer(200)),
     ("challenge by Cloudflare", 403, {"CF-Mitigated": "Challenge "}, Answer(403, challenge=True)),
     ("challenge by AWS", 202, {"x-amzn-waf-action": "challenge"}, Answer(202, challenge=True)),
@@ -83,7 +94,7 @@ def test_our_clock_does_not_matter_where_the_server_tells_its_own(
     assert read_answer(status=429, headers=[*headers, DATE], utc=UTC_NOW + our_clock_off) == answer
 
 
-_NAMES = ["Retry-After", "Date", "RateLimit", "X-RateLimit-Reset", "X-RateLimit-Remaining", "cf-mitigated"]
+_NAMES = ["Retry-After", "Date", "Age", "RateLimit", "X-RateLimit-Reset", "X-RateLimit-Remaining", "cf-mitigated"]
 _FIELDS = st.lists(
     st.tuples(st.sampled_from(_NAMES) | st.text(max_size=20), st.text(max_size=60) | st.integers(0).map(str))
 )

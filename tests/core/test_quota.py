@@ -51,6 +51,28 @@ FORMS: list[tuple[str, dict[str, str], Quota | None]] = [
     ("empty", {"ratelimit": ""}, None),
     ("garbage", {"ratelimit": ';;;r=,,"'}, None),
     ("sixteen digits", {"ratelimit": '"d";r=5;t=9999999999999999'}, None),
+    # -- counted in something else than requests
+    ("bytes are no requests", {"ratelimit": '"d";r=50;t=30;qu="content-bytes"'}, None),
+    (
+        "bytes by the policy",
+        {"ratelimit": '"d";r=50;t=30', "ratelimit-policy": '"d";q=100;w=60;qu="content-bytes"'},
+        None,
+    ),
+    ("a unit nobody knows", {"ratelimit": '"d"; r=50; t=30; qu = "x-points"'}, None),
+    ("a unit without quotes", {"ratelimit": '"d";qu=concurrent-requests;r=50;t=30'}, None),
+    (
+        "requests by name",
+        {"ratelimit": '"d";r=50;t=30', "ratelimit-policy": '"d";q=100;qu="requests";w=60'},
+        Quota(50, 30, 100, 60),
+    ),
+    (
+        "requests beside bytes",
+        {
+            "ratelimit": '"bytes";r=1;t=30, "calls";r=50;t=30',
+            "ratelimit-policy": '"bytes";q=9;w=60;qu="content-bytes", "calls";q=100;w=60',
+        },
+        Quota(50, 30, 100, 60),
+    ),
     # -- the drafts before it
     ("flat dictionary", {"ratelimit": "limit=100, remaining=50, reset=30"}, Quota(50, 30)),
     ("flat, other order", {"ratelimit": "reset=30,remaining=50"}, Quota(50, 30)),

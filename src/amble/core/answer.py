@@ -25,6 +25,7 @@ class Answer(NamedTuple):
 
 # Header names, lower case, that anything here looks at; a response without them needs no parsing at all.
 _QUOTA_NAMES = ("ratelimit", "ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
+_JUDGING = ("date", "age")  # headers that say how to take the others
 _NAME_CHARS_MAX = 64  # no name that matters is longer, and none that is longer is remembered
 _CHALLENGES = (("cf-mitigated", "challenge"), ("x-amzn-waf-action", "challenge"), ("x-amzn-waf-action", "captcha"))
 
@@ -59,7 +60,7 @@ def read_answer(
     if retry_after and status in HONOURED_ON:
         asked_s = retry_after_s(retry_after, date=named.get("date"), utc=utc)
     quota = None
-    if any(name in named for name in _QUOTA_NAMES):
+    if any(name in named for name in _QUOTA_NAMES) and not _from_cache(named):
         # Instants are those of the server's clock, which `Date` tells; ours may be a day off.
         quota = read_quota(named, http_date(named.get("date", "")) or utc)
     challenge = any(named.get(name, "").strip().lower() == value for name, value in _CHALLENGES)
@@ -69,30 +70,33 @@ def read_answer(
 def _interesting(headers: Headers) -> tuple[dict[str, str], list[str]]:
     """The headers that matter here by lower-case name, and every `Retry-After` (there may be two).
 
-    A `Date` alone does not: it is there to judge others by.
+    A `Date` or an `Age` alone does not: they are there to judge others by.
     """
     pairs: Iterable[tuple[str, str]] = headers.items() if hasattr(headers, "items") else headers
     named: dict[str, str] = {}
     retry_after: list[str] = []
-    date = None
+    judging: dict[str, str] = {}
     for written, value in pairs:
         name = _matters(written) if len(written) <= _NAME_CHARS_MAX else None
         if name is None:
             continue
         if name == "retry-after":
             retry_after.append(value)
-        elif name != "date":
-            named.setdefault(name, value)
-        elif date is None:
-            date = value
-    if date is not None and (named or retry_after):
-        named["date"] = date
+        else:
+            (judging if name in _JUDGING else named).setdefault(name, value)
+    if named or retry_after:
+        named |= judging
     return named, retry_after
+
+
+def _from_cache(named: dict[str, str]) -> bool:
+    """Whether a cache answered with what was said to somebody else some time ago (RFC 9111 5.1)."""
+    return named.get("age", "").partition(",")[0].strip().lstrip("0").isdecimal()
 
 
 @lru_cache(maxsize=512)  # servers have few names for headers
 def _matters(name: str) -> str | None:
     """The name in lower case, where anything here looks at it."""
     name = name.lower()
-    known = name in ("retry-after", "date", "cf-mitigated", "x-amzn-waf-action")
+    known = name in ("retry-after", "date", "age", "cf-mitigated", "x-amzn-waf-action")
     return name if known or "ratelimit" in name or "rate-limit" in name else None

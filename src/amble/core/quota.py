@@ -16,8 +16,18 @@ _EPOCH_FROM_MS = 1_000_000_000_000
 
 # One structured-field parameter, e.g. `;r=50` (RFC 9651 3.1.2, integers only: all this header family uses).
 _PARAMETER = re.compile(r";\s*([a-z*][a-z0-9_.*-]{0,15})\s*=\s*(\d{1,15})(?=\s*(?:[;,]|$))", re.ASCII)
+# What a quota is counted in, where that is said: quoted by the draft, bare by some servers.
+_UNIT = re.compile(r';\s*qu\s*=\s*"?([^";,\s]{0,64})')
 _POLICY_NAME = re.compile(r'\s*(?:"([^"\\]{0,64})"|([A-Za-z*][\w:/*.-]{0,63}))')
 _NUMBER = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:$|[,;])", re.ASCII)
+
+
+class _Item(NamedTuple):
+    """One member of a structured list."""
+
+    name: str
+    parameters: dict[str, float]
+    unit: str = "requests"
 
 
 class Quota(NamedTuple):
@@ -49,14 +59,15 @@ def read_quota(headers: Mapping[str, str], utc: datetime) -> Quota | None:
 
 def _structured(field: str, policy_field: str) -> Quota | None:
     """draft-ietf-httpapi-ratelimit-headers: `"name";r=50;t=30`, policies `"name";q=100;w=60`."""
-    policies = dict(_items(policy_field))
+    policies = {item.name: item for item in _items(policy_field)}
     quotas = []
-    for name, parameters in _items(field):
+    for item in _items(field):
         # The first drafts wrote `limit=100, remaining=50, reset=30` without items; see _items.
-        remaining, reset_s = parameters.get("r"), parameters.get("t")
-        policy = policies.get(name, {})
-        if remaining is None:
-            continue
+        remaining, reset_s = item.parameters.get("r"), item.parameters.get("t")
+        told = policies.get(item.name, _Item(item.name, {}))
+        if remaining is None or {item.unit, told.unit} != {"requests"}:
+            continue  # bytes left, or requests at once, say nothing about how many may follow
+        policy = told.parameters
         reset_s = reset_s if reset_s is not None else policy.get("w")
         if reset_s:
             limit, window_s = policy.get("q"), policy.get("w")
@@ -64,19 +75,21 @@ def _structured(field: str, policy_field: str) -> Quota | None:
     return min(quotas, key=lambda quota: quota.rate(1), default=None)
 
 
-def _items(field: str) -> list[tuple[str, dict[str, float]]]:
+def _items(field: str) -> list[_Item]:
     """Members of a structured list with their integer parameters; a flat early-draft dictionary is one member."""
     field = field[:2_048]
     flat = dict(re.findall(r"\b(limit|remaining|reset)\s*=\s*([0-9]{1,15})", field))
     if "remaining" in flat:
         renamed = {"r": flat.get("remaining"), "t": flat.get("reset")}
-        return [("", {key: float(value) for key, value in renamed.items() if value is not None})]
+        return [_Item("", {key: float(value) for key, value in renamed.items() if value is not None})]
     items = []
     for member in field.split(","):
         name = _POLICY_NAME.match(member)
         if name:
-            parameters = {key: float(value) for key, value in _PARAMETER.findall(member[name.end() :])}
-            items.append((name.group(1) or name.group(2), parameters))
+            written = member[name.end() :]
+            parameters = {key: float(value) for key, value in _PARAMETER.findall(written)}
+            unit = _UNIT.search(written)
+            items.append(_Item(name.group(1) or name.group(2), parameters, unit.group(1) if unit else "requests"))
     return items
 
 
