@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import TypeVar
 
 from amble.clock import Clock
@@ -22,8 +23,12 @@ T = TypeVar("T")
 
 
 async def recall_domains(store: Store, frontier: Frontier, clock: Clock) -> None:
-    """What earlier runs learned of each domain, and when each may last have been asked."""
-    parts = store.domains_in_parts()
+    """What earlier runs learned of each domain, and when each may last have been asked.
+
+    A run that was killed has not written what it knew of its domains; its receipts tell whom it had asked.
+    """
+    since = clock.utc() - timedelta(seconds=rows.LONGEST_GAP_S)
+    parts = chain(store.domains_in_parts(), store.asked_in_parts(since))
     while (part := await asyncio.to_thread(next, parts, None)) is not None:
         for domains in slices(part, DOMAINS_AT_ONCE):
             _take_in(domains, frontier, clock)
@@ -34,7 +39,8 @@ def _take_in(domains: Sequence[DomainRow], frontier: Frontier, clock: Clock) -> 
     now, utc = clock.monotonic(), clock.utc()
     learned = (rows.learned_of(row) for row in domains)
     frontier.registry.load((row for row in learned if row is not None), now, utc)
-    frontier.last_starts.update(rows.last_starts(domains, now, utc))
+    for domain, start in rows.last_starts(domains, now, utc).items():
+        frontier.last_starts[domain] = max(start, frontier.last_starts.get(domain, start))
 
 
 async def recall_robots(store: Store, frontier: Frontier, clock: Clock) -> None:

@@ -266,6 +266,10 @@ class DuckDBStore:
         with self.database.reading() as connection:
             yield from knowledge.domains_in_parts(connection)
 
+    def asked_in_parts(self, since: datetime) -> Iterator[list[DomainRow]]:
+        with self.database.reading() as connection:
+            yield from knowledge.asked_in_parts(connection, since)
+
     def load_robots(self, origins: Iterable[str] | None = None) -> list[RobotsRow]:
         with self.database.reading() as connection:
             return knowledge.load_robots(connection, origins)

@@ -42,6 +42,18 @@ def domains_in_parts(connection: DuckDBPyConnection) -> Iterator[list[DomainRow]
         yield [_row(DomainRow, row, numbers=loads) for row in part]
 
 
+def asked_in_parts(connection: DuckDBPyConnection, since: datetime) -> Iterator[list[DomainRow]]:
+    """When the last answer of each domain had come: its request was sent before that, but some time after its start,
+    which is when it began to connect. Receipts lie in the order of time, so older ones are not looked at."""
+    rows = connection.execute(
+        "SELECT domain, max(started_at + to_microseconds(CAST(coalesce(elapsed_s, 0) * 1e6 AS BIGINT))) "
+        "FROM amble.requests WHERE started_at > $1 GROUP BY domain",
+        [storable.utc(since)],
+    )
+    while part := rows.fetchmany(_READ_AT_ONCE):
+        yield [DomainRow(domain, last_reserved_at=storable.aware(until)) for domain, until in part]
+
+
 def load_robots(connection: DuckDBPyConnection, origins: Iterable[str] | None) -> list[RobotsRow]:
     return [
         _row(RobotsRow, row) for row in _select(connection, f"SELECT {_ROBOTS} FROM amble.robots", "origin", origins)

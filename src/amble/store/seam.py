@@ -345,6 +345,9 @@ class Store(Protocol):
     def domains_in_parts(self) -> Iterator[list[DomainRow]]:
         """All of them, some at a time: there may be millions."""
 
+    def asked_in_parts(self, since: datetime) -> Iterator[list[DomainRow]]:
+        """The domains that were asked since then, by the receipts: rows that say until when, and nothing else."""
+
     def load_robots(self, origins: Iterable[str] | None = None) -> list[RobotsRow]: ...
     def load_sitemap_urls(self, sitemap: str) -> list[SitemapUrlRow]: ...
     def sitemaps_read(self, since: datetime) -> set[str]:
