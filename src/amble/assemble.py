@@ -51,7 +51,7 @@ def make_plan(
     if book is None:
         book = RobotsBook(settings.robots, settings.fetching.user_agent, random)
     if registry is None:
-        registry = Registry(settings.pacing, random)
+        registry = Registry(settings.pacing.outlasting(settings.fetching.http_timeout), random)
     frontier = frontier_kind(visiting, registry, book)
     frontier.backlog.window = window
     return CrawlPlan(visiting, frontier, scope, seen if seen is not None else SeenSet(), random, stored)

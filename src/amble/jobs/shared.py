@@ -34,7 +34,8 @@ class Shared:
             shelves = self._shelves.setdefault(key, [])
             shelves.append(shelves[0] if shelves else Shelf(robots.robots_memory_mb * 1_000_000))
         book = RobotsBook(robots, user_agent, self._random, shelves[0])
-        return Membership(self._commons.join(settings.pacing, self._random), book, lambda: self._let_go(key))
+        pacing = settings.pacing.outlasting(settings.fetching.http_timeout)
+        return Membership(self._commons.join(pacing, self._random), book, lambda: self._let_go(key))
 
     def _let_go(self, key: tuple[Terms, str]) -> None:
         """A shelf goes with its last reader: what a later job is to know must come to stand in its own file."""

@@ -16,6 +16,8 @@ Rate = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 
+_SETTLED_WITHIN_S = 30.0  # from the end of a request, on a machine that is busy
+
 StrategyName = Literal["gauge", "linear", "aimd", "fibonacci", "fixed"]
 
 
@@ -163,6 +165,11 @@ class PacingSettings(CheckedModel):
     def limits_addresses(self) -> bool:
         """Whether domains that share an address share a second budget."""
         return self.max_parallel_per_address is not None or self.min_address_delay > 0
+
+    def outlasting(self, request_s: float) -> PacingSettings:
+        """The same where requests may take so long: no permit counts as lost while its request may still run."""
+        permit_timeout = max(self.permit_timeout, request_s + _SETTLED_WITHIN_S)
+        return self.model_copy(update={"permit_timeout": permit_timeout})
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Self:
