@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amble.core.pacing.events import BlockOpened, Event
+from amble.core.pacing.events import BlockOpened, Event, PaceChanged
 from amble.errors import BadUrl, StoreError
 from amble.jobs import Job, JobResult
 from amble.report.audit import audit
@@ -120,6 +121,29 @@ def test_events_reach_those_who_listen_and_learning_comes_back(tmp_path: Path) -
         farm.clear()
         second = crawl(farm, tmp_path / "x.duckdb", table="again", **learning)
     assert (second.pages, second.limited) == (6, 0)
+
+
+@pytest.mark.parametrize(("level", "told"), [(logging.INFO, True), (logging.WARNING, False)])
+def test_a_crawl_logs_each_change_of_pace_with_domain_delay_streak_and_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, level: int, told: bool
+) -> None:
+    heard: list[Event] = []
+    learning: dict[str, Any] = {"pacing": "linear", "base_delay": 0.01, "delay_step": 0.2}
+    site = Site(name="limited.test", pages=Pages(6), limit=Limit(lambda random: TokenBucket(2.0, 3.0)))
+    with Farm([site]) as farm, caplog.at_level(level, logger="amble"):
+        crawl(farm, tmp_path / "x.duckdb", [heard.append], **learning)
+    changes = [event for event in heard if isinstance(event, BlockOpened | PaceChanged)]
+    assert len(changes) >= 2
+    lines = [vars(record) for record in caplog.records if record.name == "amble.pacing"]
+    names = ("domain", "error_streak", "reason")
+    assert [[line[name] for name in names] for line in lines] == [
+        [getattr(event, name) for name in names] for event in changes if told
+    ]
+    slower = [line for line in lines if line["change"] == "PaceChanged"]
+    assert [line["delay_s"] for line in slower] == [
+        event.delay_s for event in changes if told and isinstance(event, PaceChanged)
+    ]
+    assert all("error streak" in line["message"] for line in slower)
 
 
 @pytest.mark.parametrize("seed", ["ftp://a.test/", "", "http://"])

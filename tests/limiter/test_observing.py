@@ -171,6 +171,9 @@ def test_a_change_of_pace_is_one_line_with_domain_delay_streak_and_reason(caplog
         "a.test: left alone for 5.0 s: HTTP 429, Retry-After 5 s",
         "a.test: delay 1.50 s (was 0.50 s), error streak 1: limited",
     ]
+    blocked, slower = map(vars, caplog.records)
+    assert (blocked["change"], blocked["domain"], blocked["error_streak"]) == ("BlockOpened", "a.test", 1)
+    assert (slower["change"], slower["delay_s"], slower["reason"]) == ("PaceChanged", 1.5, "limited")
 
 
 def test_blocks_close_with_an_event() -> None:

@@ -30,6 +30,7 @@ from amble.jobs.batches import Batches
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
+from amble.pace_log import log_changes
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, JobChange, JobRow, JobStatus
@@ -213,9 +214,8 @@ class Job:
         batch = self._batches.of(changes, ready, result, self.clock.monotonic(), utc)
         self._hand_over(batch)
         self._count(changes, result)
-        for event in changes.events if self._listeners else ():
-            for listener in self._listeners:
-                listener(event)
+        if changes.events:
+            self._tell(changes.events)
         if not self.store.has_room:
             # Rows wait for the disk: fetch nothing more until they are through.
             self.crawl.pause("store")
@@ -236,6 +236,12 @@ class Job:
                     loop.call_soon_threadsafe(self.crawl.fail, fault)
 
         stored.add_done_callback(told)
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        log_changes(events)
+        for event in events if self._listeners else ():
+            for listener in self._listeners:
+                listener(event)
 
     def _supplied(self, changes: Changes) -> None:
         """The store has given something back."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from zlib import crc32
 
 from amble.clock import Clock, SystemClock
 from amble.core.pacing.bounds import Random
-from amble.core.pacing.events import BlockOpened, CircuitOpened, Event, PaceChanged
+from amble.core.pacing.events import Event
 from amble.core.pacing.learned import Learned
 from amble.core.pacing.pace import Pace
 from amble.core.pacing.permit import Permit
@@ -23,10 +22,9 @@ from amble.errors import CircuitOpen, SettingsError, TooLate
 from amble.limiter.handle import IssuedPermit
 from amble.limiter.shard import Shard
 from amble.limiter.waiters import TaskWaiter, ThreadWaiter, Waiter
+from amble.pace_log import log, log_changes
 
 Listener = Callable[[Event], None]
-
-log = logging.getLogger("amble.pacing")
 
 
 class Limiter:
@@ -144,14 +142,8 @@ class Limiter:
         self._listeners.append(listener)
 
     def tell(self, events: Sequence[Event]) -> None:
+        log_changes(events)
         for event in events:
-            if isinstance(event, PaceChanged):
-                log.info(
-                    "%s: delay %.2f s (was %.2f s), error streak %d: %s",
-                    event.domain, event.delay_s, event.was_s, event.error_streak, event.reason,
-                )  # fmt: skip
-            elif isinstance(event, BlockOpened | CircuitOpened):
-                log.info("%s: left alone for %.1f s: %s", event.domain, event.wait_s, event.reason)
             for listener in self._listeners:
                 try:
                     listener(event)
