@@ -24,6 +24,7 @@ from amble.control import ask
 from amble.face.show import Widget, job_html
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, Pages, Robots, Site
+from tests.sql.web import proxy_server
 
 QUICK: dict[str, Any] = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "follow_links": True}
 SLOW = {**QUICK, "fixed_delay": 0.05, "max_parallel_per_domain": 1}
@@ -476,6 +477,20 @@ def test_a_job_is_taken_up_with_its_own_batches(farm: Farm) -> None:
         until_pages(job, 2)
     with amble.resume("site.duckdb") as job:
         assert job._running.job.store._writer.limits.batch_size == 7
+
+
+@pytest.mark.timeout(30)  # without it the crawl waits for its proxy
+def test_a_job_is_taken_up_with_the_password_of_today(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is never stored, so whoever goes on must have it."""
+    with proxy_server("me", "secret") as server:
+        login = {"http_proxy": f"http://127.0.0.1:{server.server_port}", "http_proxy_username": "me"}
+        for name, value in {**login, "http_proxy_password": "secret"}.items():
+            monkeypatch.setenv(f"AMBLE_{name.upper()}", value)
+        with amble.crawl(root(farm), "site.duckdb", wait=False, **SLOW) as job:
+            until_pages(job, 3)
+        assert job.status is JobStatus.PAUSED
+        with amble.resume("site.duckdb") as again:
+            assert again.sql("SELECT count(*), count(error_type) FROM pages").fetchall() == [(20, 0)]
 
 
 @pytest.mark.parametrize(

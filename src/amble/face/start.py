@@ -89,7 +89,7 @@ def _begin_resume(into: Path, job_id: int | None) -> CrawlJob:
             raise StoreError("every job in this file is finished", hint=_AGAIN)
         if chosen in status and chosen not in unfinished:
             raise StoreError(f"job {chosen} is over: {status[chosen]}", hint=_AGAIN)
-        return runner.take_up(store, chosen)
+        return runner.take_up(store, chosen, here=resolve().settings)  # for a password, which is never stored
 
     return _begin(into, take_up)
 
