@@ -24,7 +24,7 @@ $(VENV)/.dev: $(VENV)/.ready
 	@touch $@
 
 crawl: $(VENV)/.ready   ## crawl URL=..., or without it a demonstration web served on loopback
-	@$(BIN)/python -m amble $(if $(URL),crawl $(URL),demo)
+	@$(BIN)/python -m amble $(if $(URL),crawl '$(URL)',demo)
 
 # Four on two cores: many tests wait for a site's pace.
 test: check     ## lint, types, layers, then every test
