@@ -37,10 +37,11 @@ class LimiterMiddleware:
         return cls(load_object(where) if where else Limiter(**settings.getdict("AMBLE_PACING")))
 
     async def process_request(self, request: Request, spider: Any = None) -> None:
+        attempt = 1 + request.meta.get("retry_times", 0)  # as Scrapy's own middleware counts them
         if is_asyncio_reactor_installed():
-            permit = await self.limiter.permit(request.url, wait_if_open=True)
+            permit = await self.limiter.permit(request.url, wait_if_open=True, attempt=attempt)
         else:
-            turn = deferToThread(self.limiter.permit_sync, request.url, wait_if_open=True)
+            turn = deferToThread(self.limiter.permit_sync, request.url, wait_if_open=True, attempt=attempt)
             permit = await maybe_deferred_to_future(turn)
         request.meta[PERMIT] = permit
 
