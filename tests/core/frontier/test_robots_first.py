@@ -33,6 +33,7 @@ from tests.core.frontier.story import (
 
 A, B = "http://a.test/", "http://b.test/"
 A_ROBOTS, B_ROBOTS = "http://a.test/robots.txt", "http://b.test/robots.txt"
+CHALLENGE = page("/x", x_amzn_waf_action="challenge")
 QUIET: dict[str, Any] = {"discover": False}  # no sitemaps: every request is a robots.txt or a page
 
 
@@ -106,6 +107,9 @@ def test_a_robots_that_forbids_a_great_many_urls_lets_others_in_between() -> Non
         ("a reset", broken(Failure.NETWORK_RESET), 6, "robots_unreachable"),
         ("a bad certificate", broken(Failure.NETWORK_TLS_ERROR), 2, "network_tls_error"),
         ("no such name", broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), 2, "network_dns_failure"),
+        ("a bot challenge is no file, whatever its status", CHALLENGE, 6, "robots_unreachable"),
+        ("nor is one that is accepted", CHALLENGE._replace(status=202), 6, "robots_unreachable"),
+        ("forbidden allows, with a challenge too", CHALLENGE._replace(status=403), 1, "done"),
         ("a redirect that says not where", moved(None), 6, "robots_unreachable"),
         ("a redirect to a file", moved("file:///etc/passwd"), 6, "robots_unreachable"),
         ("a redirect to itself is as good as no file", moved(A_ROBOTS), 1, "done"),

@@ -72,11 +72,12 @@ class Discovery:
                 frontier.add(hop._replace(etag=ask.etag, last_modified=ask.last_modified), now, utc)
                 return
         else:
+            failure = Failure.BLOCKED_BY_BOT_PROTECTION if _is_challenge(answer) else fetched.failure
             book.learn(
                 origin,
                 RobotsAnswer(
                     status=fetched.status,
-                    failure=fetched.failure,
+                    failure=failure,
                     body=fetched.body,
                     etag=fetched.headers.get("etag"),
                     last_modified=fetched.headers.get("last-modified"),
@@ -85,23 +86,23 @@ class Discovery:
                     lasts=lasts(fetched.failure, fetched.dns_error),
                 ),
                 now,
-                policy,
+                None if _is_challenge(answer) else policy,
             )
         self._walk(origin, now, utc)
         refused = book.given_up(origin)
         if refused is not None and frontier.stalled(frontier.lane(origin, now, utc), now) is None:
             # Now: the domain may be blocked for longer than the book gives up for, and would be asked for ever. Where
             # it is to be left alone for longer than a job waits, its URLs are handed back instead.
-            self._end_all(origin, _without_robots(refused, fetched), now, utc, changes)
+            self._end_all(origin, _without_robots(refused, fetched, answer), now, utc, changes)
         else:
             frontier.release(origin, now, utc)
-        self._tell_missed(origin, fetched, now, changes)
+        self._tell_missed(origin, _why(fetched, answer), now, changes)
 
-    def _tell_missed(self, origin: str, fetched: Fetched, now: float, changes: Changes) -> None:
+    def _tell_missed(self, origin: str, why: str, now: float, changes: Changes) -> None:
         standing = self.frontier.book.standing(origin)
         if standing is not None and standing.failures and standing.policy is None:
             wait_s = None if standing.given_up else standing.ask_at - now
-            event = RobotsMissed(self.frontier.key_of(origin), _why(fetched), standing.failures, wait_s)
+            event = RobotsMissed(self.frontier.key_of(origin), why, standing.failures, wait_s)
             changes.events = (*changes.events, event)
 
     def _end_all(self, origin: str, over: Over, now: float, utc: datetime, changes: Changes) -> None:
@@ -149,12 +150,19 @@ class Discovery:
         return own
 
 
-def _without_robots(refused: Refused, fetched: Fetched) -> Over:
+def _is_challenge(answer: Answer) -> bool:
+    """Whether a page to keep robots out stands where the file should: it says nothing of what is allowed."""
+    return answer.challenge and 200 <= (answer.status or 0) < 300
+
+
+def _without_robots(refused: Refused, fetched: Fetched, answer: Answer) -> Over:
     """How the URLs of an origin end whose robots.txt was given up. That there is no such host says it all."""
     if fetched.failure is not None and lasts(fetched.failure, fetched.dns_error):
         return Over(State.FAILED, fetched.failure, fetched.detail)
-    return Over.refused(refused.failure, f"{refused.reason}: {_why(fetched)}")
+    return Over.refused(refused.failure, f"{refused.reason}: {_why(fetched, answer)}")
 
 
-def _why(fetched: Fetched) -> str:
+def _why(fetched: Fetched, answer: Answer) -> str:
+    if _is_challenge(answer):
+        return f"HTTP {fetched.status}, a bot challenge"
     return fetched.detail or (f"HTTP {fetched.status}" if fetched.status is not None else str(fetched.failure))
