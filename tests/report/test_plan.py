@@ -157,6 +157,37 @@ def test_what_is_stored_or_refused_is_not_fetched(tmp_path: Path) -> None:
     assert found.to_fetch == allowed - stored
 
 
+@pytest.mark.parametrize(
+    ("stored", "budget", "to_fetch"),
+    [(0, 5, 5), (5, 5, 5), (5, 2, 2), (18, 5, 2), (20, 5, 0), (5, None, 15)],
+)
+def test_a_budget_is_spent_on_what_the_table_lacks(
+    tmp_path: Path, stored: int, budget: int | None, to_fetch: int
+) -> None:
+    """A plan of a crawl that goes on says what the crawl then does."""
+    file = tmp_path / "x.duckdb"
+    limited: dict[str, Any] = {**UNPACED, "max_crawl_pages": budget} if budget else UNPACED
+    with Farm([listed("a.test", 20)]) as farm:
+        if stored:
+            crawl(farm, file, **UNPACED, max_crawl_pages=stored)
+        found = row(plan(farm, file, **limited), "a")
+        result = crawl(farm, file, **limited)
+    assert (found.known, found.stored, found.to_fetch) == (20, stored, to_fetch)
+    assert result.pages == to_fetch
+
+
+def test_a_budget_goes_to_what_was_never_tried_then_to_what_failed(tmp_path: Path) -> None:
+    file = tmp_path / "x.duckdb"
+    with Farm([listed("a.test", 6), listed("b.test", 6)]) as farm:
+        crawl(farm, file, **UNPACED)
+        with DuckDBStore.open(file) as store:
+            connection = store.database.connect()
+            connection.execute("UPDATE pages SET error_type = 'timeout', http_status = NULL WHERE url LIKE '%a.test%'")
+            connection.execute("DELETE FROM pages WHERE url LIKE '%b.test%'")
+        explained = plan(farm, file, **UNPACED, max_crawl_pages=8)
+    assert (row(explained, "a").to_fetch, row(explained, "b").to_fetch) == (2, 6)
+
+
 @pytest.mark.parametrize(("age", "stale"), [(timedelta(days=1), 0), (timedelta(days=30), 7)])
 def test_what_is_stale_is_fetched_again_where_that_is_asked_for(tmp_path: Path, age: timedelta, stale: int) -> None:
     """A page without dates in its sitemap is due after a week."""

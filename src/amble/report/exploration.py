@@ -6,6 +6,7 @@ import asyncio
 import random as system_random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from amble.assemble import make_plan
@@ -40,7 +41,8 @@ class Exploration:
         self.seeds = seeds
         self.settings = settings
         self.clock = clock
-        self.urls: dict[str, list[str]] = {}  # by domain
+        self.found: list[str] = []  # URLs, in the order in which a crawl would take them in
+        self.urls: dict[str, list[str]] = {}  # the same, by domain
         self.repeated: Counter[str] = Counter()  # requests of ours that the crawl will make again, by domain
         self.requests = 0
         self.late = False  # not everything could be read in time
@@ -48,7 +50,7 @@ class Exploration:
         self._session = int(clock.utc().timestamp() * 1_000_000)
         self._membership = shared.join(settings) if shared is not None else None
         self.plan = make_plan(
-            settings, seeds, system_random.random, frontier_kind=ExploringFrontier,
+            _without_budget(settings), seeds, system_random.random, frontier_kind=ExploringFrontier,
             registry=self._membership.registry if self._membership else None,
             book=self._membership.book if self._membership else None,
         )  # fmt: skip
@@ -112,6 +114,7 @@ class Exploration:
 
     def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
         for visit in changes.accepted:
+            self.found.append(visit.url)
             self.urls.setdefault(domain_of(visit.url), []).append(visit.url)
         if ready is None or result is None:
             return
@@ -147,3 +150,8 @@ class Exploration:
             kept.append(row)
         self.store.submit(Batch(domains=kept))
         await asyncio.wrap_future(self.store.flush())
+
+
+def _without_budget(settings: Settings) -> Settings:
+    """A budget is for pages to be asked for, and which of those found are stored is not known while looking around."""
+    return replace(settings, visiting=settings.visiting.model_copy(update={"max_crawl_pages": None}))

@@ -7,10 +7,12 @@ print(explained.as_text())
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+
+from duckdb import DuckDBPyConnection
 
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
@@ -20,6 +22,7 @@ from amble.core.frontier.visit import Visit
 from amble.core.robots.verdict import Ask, Refused, Wait
 from amble.core.seeds import seed_url
 from amble.core.sitemap.stale import is_stale
+from amble.core.urls import domain_of
 from amble.fetcher import Fetcher, Resolver
 from amble.jobs.shared import Shared
 from amble.report.expect import expect
@@ -27,7 +30,9 @@ from amble.report.exploration import Exploration
 from amble.report.known import Known, known_latencies, stored_pages
 from amble.report.words import duration, html_table, text_table
 from amble.settings import Settings
+from amble.store import knowledge, tables
 from amble.store.duckdb_store import DuckDBStore
+from amble.store.names import TableName
 from amble.store.seam import SitemapUrlRow
 
 PATIENCE_S = 60.0  # what is not found out by then is left out, and said
@@ -151,7 +156,11 @@ async def explain(
     explored.plan.judge = judge
     await explored.run(Fetcher(settings.fetching, policy=policy, resolver=resolver, clock=clock), patience_s)
     stored, latencies = await asyncio.to_thread(_look, explored, table)
-    plans = [await _domain(explored, domain, stored, latencies.get(domain)) for domain in explored.urls]
+    asked = _asked(explored, stored)
+    plans = [
+        await _domain(explored, domain, stored, asked.get(domain, []), latencies.get(domain))
+        for domain in explored.urls
+    ]
     plans.sort(key=lambda plan: (-plan.expected_s, plan.domain))
     total_s = max((plan.expected_s for plan in plans), default=0.0)
     return Explained(tuple(plans), total_s, explored.requests, clock.monotonic() - began)
@@ -162,6 +171,7 @@ class _Stored(NamedTuple):
 
     pages: Known
     stale: frozenset[str]
+    tried: Container[str]  # without success; looked up where a budget makes them come last
 
 
 def _look(explored: Exploration, table: str) -> tuple[_Stored, dict[str, float]]:
@@ -170,9 +180,17 @@ def _look(explored: Exploration, table: str) -> tuple[_Stored, dict[str, float]]
         every = (url for urls in explored.urls.values() for url in urls)
         pages = stored_pages(connection, table, store.database.name, every)
         latencies = known_latencies(connection, list(explored.urls))
+        has_budget = explored.settings.visiting.max_crawl_pages is not None
+        tried = _tried(connection, TableName.parse(table, store.database.name)) if has_budget else ()
     said, utc = store.listed(list(pages)), explored.clock.utc()
     stale = frozenset(url for url, at in pages.items() if _is_stale(url, at, said.get(url), utc))
-    return _Stored(pages, stale), latencies
+    return _Stored(pages, stale, tried), latencies
+
+
+def _tried(connection: DuckDBPyConnection, table: TableName) -> Container[str]:
+    if not tables.exists(connection, table):
+        return ()
+    return knowledge.stored(connection, tables.TargetTable(table, tables.check(connection, table)), failed=True)
 
 
 def _is_stale(url: str, crawled_at: datetime | None, said: SitemapUrlRow | None, utc: datetime) -> bool:
@@ -182,12 +200,26 @@ def _is_stale(url: str, crawled_at: datetime | None, said: SitemapUrlRow | None,
     return is_stale(crawled_at, entry.lastmod, entry.changefreq, utc)
 
 
-async def _domain(explored: Exploration, domain: str, stored: _Stored, latency_s: float | None) -> DomainPlan:
-    urls, visiting = explored.urls[domain], explored.settings.visiting
+def _asked(explored: Exploration, stored: _Stored) -> dict[str, list[str]]:
+    """By domain, what the crawl will ask for, as far as its budget goes."""
+    visiting = explored.settings.visiting
+    left = stored.pages.keys() - stored.stale if visiting.update_stale else stored.pages.keys()
+    asked = [url for url in explored.found if url not in left]
+    if visiting.max_crawl_pages is not None:
+        asked.sort(key=lambda url: (url in stored.tried, url in stored.stale))  # the order in which a crawl spends it
+        del asked[visiting.max_crawl_pages :]
+    by_domain: dict[str, list[str]] = {}
+    for url in asked:
+        by_domain.setdefault(domain_of(url), []).append(url)
+    return by_domain
+
+
+async def _domain(
+    explored: Exploration, domain: str, stored: _Stored, asked: Sequence[str], latency_s: float | None
+) -> DomainPlan:
+    urls = explored.urls[domain]
     held = sum(url in stored.pages for url in urls)
     stale = sum(url in stored.stale for url in urls)
-    left = stored.pages.keys() - stored.stale if visiting.update_stale else stored.pages.keys()
-    asked = [url for url in urls if url not in left]
     refused, unknown = await _judge(explored, asked)
     to_fetch = len(asked) - refused
     pace = explored.pace(urls[0])
