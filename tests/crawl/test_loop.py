@@ -263,7 +263,7 @@ async def test_what_each_kind_of_visit_asks_for() -> None:
     by_path = {request.url.removeprefix("http://a.test"): request for request in scene.fetcher.requests}
     robots, sitemap, page = by_path["/robots.txt"], by_path["/sitemap.xml"], by_path["/1"]
     assert (robots.body_bytes_max, robots.keep_prefix, robots.found_on) == (512_000, True, None)
-    assert (sitemap.body_bytes_max, sitemap.keep_prefix, sitemap.found_on) == (50 * 1024 * 1024, False, "a.test")
+    assert (sitemap.body_bytes_max, sitemap.keep_prefix, sitemap.found_on) == (50 * 1024 * 1024, True, "a.test")
     assert (page.body_bytes_max, page.keep_prefix, page.found_on) == (None, False, "a.test")
     assert robots.keep_body is sitemap.keep_body is None  # a robots.txt of any type is read
     assert page.keep_body is not None

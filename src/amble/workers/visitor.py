@@ -63,7 +63,7 @@ class LocalVisitor:
             return None
         if visit.kind is Kind.ROBOTS:
             return read_policy(result.body, robots_url_of(visit.task), self._terms)
-        return read_sitemap(result.body, visit.url)
+        return read_sitemap(result.body, visit.url, cut=result.truncated)
 
 
 def errand_of(visit: Visit) -> Errand:
@@ -71,4 +71,5 @@ def errand_of(visit: Visit) -> Errand:
     if kind is Kind.PAGE:
         return Errand(visit.url, True, visit.etag, visit.last_modified, visit.found_on)
     limit = ROBOTS_BYTES_MAX if kind is Kind.ROBOTS else SITEMAP_BYTES_MAX
-    return Errand(visit.url, False, visit.etag, visit.last_modified, visit.found_on, limit, kind is Kind.ROBOTS)
+    # What is over the limit is cut, not let go: rules and lists hold as far as they go [B11].
+    return Errand(visit.url, False, visit.etag, visit.last_modified, visit.found_on, limit, keep_prefix=True)

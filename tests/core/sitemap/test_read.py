@@ -352,3 +352,23 @@ def test_b11_a_location_that_is_whole_at_the_limit_is_kept() -> None:
     document = read_sitemap(body, SITEMAP, limits)
     assert [entry.url for entry in document.entries] == ["https://example.com/a", "https://example.com/b"]
     assert (document.truncated, document.broken) == (True, None)
+
+
+A, B = "https://example.com/a", "https://example.com/b"
+
+
+@pytest.mark.parametrize(
+    ("story", "body", "listed"),
+    [
+        ("between entries", locs(A, B).partition(b"</url>")[0] + b"</url>", [A]),
+        ("within a location", locs(A, B)[: locs(A, B).index(B.encode()) + 15], [A]),
+        ("within a line", f"{A}\n{B[:-1]}".encode(), [A]),
+        ("within gzip", gzip.compress(locs(A, B))[:-8], [A, B]),
+    ],
+)
+def test_b11_a_body_that_was_cut_when_it_was_fetched_is_truncated_not_broken(
+    story: str, body: bytes, listed: list[str]
+) -> None:
+    document = read_sitemap(body, SITEMAP, cut=True)
+    assert [entry.url for entry in document.entries] == listed, story
+    assert (document.truncated, document.broken, document.invalid) == (True, None, None)

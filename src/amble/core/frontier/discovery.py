@@ -131,7 +131,7 @@ class Discovery:
         elif failure is not None or fetched.body is None:
             walk.failed(first, str(failure or "no body"))
         else:
-            document = document or read_sitemap(fetched.body, visit.url)
+            document = document or read_sitemap(fetched.body, visit.url, cut=fetched.truncated)
             entries = walk.settle(first, document)
             is_index = document.kind is SitemapKind.INDEX
             changes.listing = Listing(first, document.entries if is_index else entries, is_index)

@@ -28,11 +28,14 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0<", b"<\0")
 DEFAULT_LIMITS = ReadLimits()
 
 
-def read_sitemap(body: bytes, url: str, limits: ReadLimits = DEFAULT_LIMITS) -> SitemapDocument:
-    """Everything that `body`, fetched from `url` (after redirects), lists. Never raises for what the body holds."""
+def read_sitemap(body: bytes, url: str, limits: ReadLimits = DEFAULT_LIMITS, *, cut: bool = False) -> SitemapDocument:
+    """Everything that `body`, fetched from `url` (after redirects), lists. Never raises for what the body holds.
+
+    `cut`: there was more of it than was fetched.
+    """
     reader = SitemapReader(url, limits)
     entries = reader.feed(body)
-    entries += reader.close()
+    entries += reader.close(cut=cut)
     return reader.document(entries)
 
 
@@ -70,13 +73,14 @@ class SitemapReader:
             self._take(piece)
         return self._collector.take()
 
-    def close(self) -> list[SitemapEntry]:
-        """The body has ended. Returns the last entries."""
+    def close(self, *, cut: bool = False) -> list[SitemapEntry]:
+        """The body has ended, or was `cut` by whoever fetched it. Returns the last entries."""
+        self._truncated = self._truncated or cut
         if not self.finished:
-            for piece in self._unpacker.close():
+            for piece in self._unpacker.close(cut=cut):
                 self._take(piece)
         if not self.finished:
-            self._end(complete=self._unpacker.broken is None)
+            self._end(complete=self._unpacker.broken is None and not cut)
         return self._collector.take()
 
     def document(self, entries: list[SitemapEntry]) -> SitemapDocument:

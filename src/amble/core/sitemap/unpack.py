@@ -33,11 +33,11 @@ class Unpacker:
             self._plain = not data.startswith(GZIP_MAGIC)
         yield from _pieces(data) if self._plain else self._inflated(data)
 
-    def close(self) -> Iterator[bytes]:
-        """What is left at the end of the body; a gzip member without an end is `broken`."""
+    def close(self, *, cut: bool = False) -> Iterator[bytes]:
+        """What is left at the end of the body; a gzip member without an end is `broken`, unless we cut it off."""
         if self._start:
             yield self._start
-        if self._gzip is not None and not self._gzip.eof and self.broken is None:
+        if self._gzip is not None and not self._gzip.eof and self.broken is None and not cut:
             self.broken = "gzip: the data ends too early"
 
     def _inflated(self, data: bytes) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from amble.fetcher.result import Phase
 from amble.testing.simulation.judge import Exchange, Judge
 from amble.testing.simulation.retry_after import meant_s
 from amble.testing.simulation.site import TIMEOUT_S, UNSENT, Reply, Site
-from amble.workers.visitor import LONG_BODY_BYTES, TaskFetch
+from amble.workers.visitor import LONG_BODY_BYTES, SITEMAP_BYTES_MAX, TaskFetch
 
 
 class SimulatedWeb(TaskFetch):
@@ -104,5 +104,5 @@ class SimulatedWeb(TaskFetch):
 def kind_of(request: FetchRequest) -> Kind:
     """What a request is for, as its form shows."""
     if request.keep_prefix:
-        return Kind.ROBOTS
-    return Kind.PAGE if request.keep_body is not None else Kind.SITEMAP
+        return Kind.SITEMAP if request.body_bytes_max == SITEMAP_BYTES_MAX else Kind.ROBOTS
+    return Kind.PAGE
