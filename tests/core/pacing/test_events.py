@@ -184,3 +184,26 @@ def test_a_pace_on_trial_can_be_read() -> None:
     story.visits(5, BROKEN)
     story.next()
     assert repr(story.pace) == "<Pace a.test fixed delay=1.00s floor=0.00s in_flight=1/8 blocked half_open>"
+
+
+@pytest.mark.parametrize("strategy", ["linear", "aimd", "gauge"])
+def test_what_is_learned_between_refusals_is_to_be_kept_as_well(strategy: StrategyName) -> None:
+    """A crash must not lose that a domain bears more than when it was last refused."""
+    story = Story(strategy, success_probe_threshold=3, max_rate=100.0)
+    story.visits(3)
+    story.visits(2, LIMITED)
+    story.visits(2)
+    assert story.pace.block is None
+    story.pace.unsaved = False  # handed out
+    for _ in range(2_000):
+        told = len(story.events)
+        story.visit(OK)
+        if any(isinstance(event, PaceChanged) for event in story.events[told:]):
+            break
+    assert story.pace.unsaved
+
+
+def test_a_pace_that_stays_as_it_is_costs_no_saving() -> None:
+    story = Story("gauge", max_rate=8.0)
+    story.visits(50)
+    assert not story.pace.unsaved, "nothing was refused: nothing is known that the next run would not start with"

@@ -193,6 +193,7 @@ class Pace(PaceState):
         self._respace()
         if abs(self.strategy.delay_s - self.told_delay_s) > _TOLD * self.told_delay_s:
             self._tell_pace()
+            self.unsaved = self.unsaved or self.strategy.learned  # how much more it bears is dearly learned, too
         events, self.events = self.events, SILENT
         return events
 
