@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from amble.errors import StatementError, StoreError
-from amble.sql.connection import open_connection
-from amble.testing.farm import Pages, Robots, Site
+from amble.sql.connection import Connection, open_connection
+from amble.testing.farm import Farm, Pages, Robots, Site
 from amble.testing.farm.exchange import Response, html
 from tests.sql.web import FAST, QUICK, SLOW, SMALL, Paths, proxy_server, tables, wait_for, web, when
 
@@ -73,6 +73,53 @@ def test_a_stopped_crawl_is_resumed_with_what_is_left() -> None:
         assert con.execute("SELECT count(*), count(DISTINCT url) FROM pages").fetchall() == [(30, 30)]
         with pytest.raises(StoreError, match="is over"):
             con.execute("STOP CRAWL 1")
+
+
+DELAYED = Site(name="a.test", pages=Pages(30, size_bytes=2_000), robots=Robots(crawl_delay_s=0.02))
+OTHER = "ATTACH ':memory:' AS \"the other\""
+
+
+def interrupted(farm: Farm, con: Connection, into: str) -> str:
+    """A crawl that somebody stops on its way; what it says then."""
+    farm.clear()
+    statement = f"CRAWL (SELECT '{farm.url('a.test')}') INTO {into} WITH (follow_links = true, {QUICK})"
+    stopper = when(lambda: len(farm.log()) > 5, con.interrupt)
+    with pytest.raises(duckdb.InterruptException) as told:
+        con.execute(statement)
+    stopper.join()
+    return str(told.value)
+
+
+def test_a_job_in_an_attached_database_is_stopped_and_resumed_as_it_says() -> None:
+    with web(DELAYED) as (farm, con):
+        con.execute(OTHER)
+        told = interrupted(farm, con, '"the other".main.pages')
+        assert told.endswith('hint: USE "the other"; RESUME CRAWL 1')
+        assert con.execute("STOP CRAWL 1").fetchall() == [(1, "paused")]
+        assert con.execute("PAUSE CRAWL 1").fetchall() == [(1, "paused")]
+        assert con.execute("RESUME CRAWL 1").fetchall()[0][0] == 1
+        assert con.execute('SELECT count(*) FROM "the other".pages').fetchall() == [(30,)]
+        with pytest.raises(StoreError, match="is over"):
+            con.execute("RESUME CRAWL 1")
+
+
+def test_a_job_that_several_databases_have_is_taken_from_the_one_in_use() -> None:
+    with web(DELAYED) as (farm, con):
+        con.execute(f"{OTHER}; ATTACH ':memory:' AS third")
+        interrupted(farm, con, '"the other".main.pages')
+        interrupted(farm, con, "third.main.pages")
+        for statement in ("RESUME CRAWL 1", "PAUSE CRAWL 1", "STOP CRAWL 1"):
+            with pytest.raises(StoreError, match="several databases: the other, third") as refused:
+                con.execute(statement)
+            assert f'USE "third"; {statement}' in str(refused.value.hint)
+        con.execute(f"CRAWL (SELECT NULL) INTO pages {FAST}")
+        with pytest.raises(StoreError, match="is over") as over:  # here it is, and elsewhere it waits
+            con.execute("RESUME CRAWL 1")
+        assert 'USE "the other"; RESUME CRAWL 1' in str(over.value.hint)
+        con.execute('USE "the other"; RESUME CRAWL 1')
+        [(resumed,)] = con.execute('SELECT count(*) FROM "the other".pages').fetchall()
+        [(waiting,)] = con.execute("SELECT count(*) FROM third.pages").fetchall()
+        assert resumed == 30 > waiting
 
 
 def test_a_job_is_resumed_with_the_password_of_today() -> None:

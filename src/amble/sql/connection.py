@@ -19,7 +19,7 @@ import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from amble.jobs.runner import RunningJob
-from amble.sql import asked, listed, options, sources
+from amble.sql import asked, homes, listed, options, sources
 from amble.sql.caller import Caller
 from amble.sql.crawling import Place, run_control, run_crawl, setting_here
 from amble.sql.handed_on import HandedOn
@@ -206,10 +206,7 @@ class Connection(HandedOn):
         """A job begins, or is over. One that was interrupted ends as any statement does that was."""
         stopped, self._running = self._running, running
         if running is None and self._interrupted and stopped is not None:
-            raise duckdb.InterruptException(
-                f"INTERRUPT Error: job {stopped.job_id} stopped; what was fetched is stored\n"
-                f"hint: RESUME CRAWL {stopped.job_id}"
-            )
+            raise duckdb.InterruptException(f"INTERRUPT Error: {homes.stopped(self._duck, stopped)}")
         self._interrupted = False
 
     # -- what gives a connection gives one of ours

@@ -17,6 +17,7 @@ from amble.settings import SYNONYMS, Settings
 from amble.settings_sources import Resolved
 from amble.sql import options
 from amble.sql.caller import Caller
+from amble.sql.homes import JobHome, find_job, in_use, stopped
 from amble.sql.on_engine import on_engine
 from amble.sql.parameters import named_by, refuse_mismatch
 from amble.sql.progress import NoBar, make_bar
@@ -25,7 +26,7 @@ from amble.sql.seeds import Seeds, most_seeds, read_seeds
 from amble.sql.session import Session
 from amble.sql.statements import Control, Crawl, Verb
 from amble.sql.stores import open_store, store_in_use
-from amble.sql.targets import check_target, current_database, held_in, resolve_target
+from amble.sql.targets import check_target, held_in, resolve_target
 from amble.sql.temporary import Temporaries
 from amble.sql.transactions import refuse_transaction
 from amble.store.clauses import Clauses
@@ -85,20 +86,21 @@ def run_control(place: Place, control: Control, values: Mapping[str, Any]) -> Ta
     assert job_id is not None
     if control.verb is Verb.RESUME:
         refuse_transaction(place.connection, "RESUME CRAWL")
-    database = current_database(place.connection)
+    home = find_job(place.connection, job_id, control.verb)
+    database = home.database
     if control.verb is not Verb.RESUME and store_in_use(place.connection, database, place.session) is None:
-        return _resting(place.connection, control.verb, job_id)
+        return _resting(home, control.verb)
     with open_store(place.connection, database, place.session) as store:
         found = running(store).get(job_id)
         if control.verb is Verb.RESUME:
             if found is None:
-                _resting(place.connection, control.verb, job_id)
+                _resting(home, control.verb)
                 here = settings_here(place, Crawl(""), {}, None)  # for a password, which is never stored
                 found = take_up(store, job_id, here=here, **place.session.ways)
             found.resume()
             return _row(wait(place, found), 0)
         if found is None:
-            return _resting(place.connection, control.verb, job_id)
+            return _resting(home, control.verb)
         if control.verb is Verb.PAUSE:
             found.pause()
             return Table(_STATE, [(job_id, JobStatus.PAUSED.value)])
@@ -143,9 +145,7 @@ def wait(place: Place, job: RunningJob) -> JobResult:
         except KeyboardInterrupt:
             job.stop(now=True)
             _until_done(job, NoBar())
-        raise KeyboardInterrupt(
-            f"job {job.job_id} stopped; what was fetched is stored\nhint: RESUME CRAWL {job.job_id}"
-        ) from None
+        raise KeyboardInterrupt(stopped(place.connection, job)) from None
     finally:
         bar.close()
         place.watch(None)
@@ -191,20 +191,16 @@ def _ways(place: Place) -> dict[str, Any]:
     return {name: way for name, way in place.session.ways.items() if name in ("clock", "policy", "resolver")}
 
 
-def _resting(connection: DuckDBPyConnection, verb: Verb, job_id: int) -> Table:
+def _resting(home: JobHome, verb: Verb) -> Table:
     """Nothing of this job runs here: there is nothing to do, unless it is over."""
-    rows: list[Any] = []
-    if connection.execute("SELECT 1 FROM duckdb_views() WHERE schema_name = 'amble' UNION ALL "
-                          "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'amble' LIMIT 1").fetchall():  # fmt: skip
-        rows = connection.execute("SELECT status FROM amble.jobs WHERE id = $1", [job_id]).fetchall()
-    if not rows:
-        raise StoreError(f"there is no job {job_id} in this database", hint="SELECT id, status FROM amble.jobs")
-    status = str(rows[0][0])
-    if status not in UNFINISHED:
-        raise StoreError(f"job {job_id} is over: {status}", hint="CRAWL the same seeds again to go on from the table")
-    if verb is Verb.PAUSE or status != JobStatus.RUNNING:
-        return Table(_STATE, [(job_id, status)])
-    return Table(_STATE, [(job_id, JobStatus.PAUSED.value)])
+    if home.status not in UNFINISHED:
+        hint = "CRAWL the same seeds again to go on from the table"
+        if home.elsewhere:
+            hint = f"another job of this number can go on: {in_use(home.elsewhere[0], f'{verb} CRAWL {home.job_id}')}"
+        raise StoreError(f"job {home.job_id} is over: {home.status}", hint=hint)
+    if verb is Verb.PAUSE or home.status != JobStatus.RUNNING:
+        return Table(_STATE, [(home.job_id, home.status)])
+    return Table(_STATE, [(home.job_id, JobStatus.PAUSED.value)])
 
 
 # --- parameters ----------------------------------------------------------------------------------------------------

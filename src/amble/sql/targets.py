@@ -43,7 +43,7 @@ def resolve_target(connection: DuckDBPyConnection, path: TablePath) -> Target:
         database, schema = _qualified(connection, path[0], database)
     else:
         schema = _holding(connection, name, database) or schema
-    return Target(_attached(connection, database), TableName.of(schema, name))
+    return Target(writable(connection, database), TableName.of(schema, name))
 
 
 def check_target(connection: DuckDBPyConnection, target: Target) -> None:
@@ -71,7 +71,7 @@ def held_in(connection: DuckDBPyConnection, target: Target) -> SeenSet:
 
 def current_database(connection: DuckDBPyConnection) -> str:
     """The database in use, which a crawl can write."""
-    return _attached(connection, str(connection.execute("SELECT current_database()").fetchall()[0][0]))
+    return writable(connection, str(connection.execute("SELECT current_database()").fetchall()[0][0]))
 
 
 def _qualified(connection: DuckDBPyConnection, first: str, database: str) -> tuple[str, str]:
@@ -106,7 +106,7 @@ def _holding(connection: DuckDBPyConnection, name: str, database: str) -> str | 
     return next((schema for schema in path if schema in held), None)
 
 
-def _attached(connection: DuckDBPyConnection, database: str) -> str:
+def writable(connection: DuckDBPyConnection, database: str) -> str:
     """The database by its own name, if it is one that can be written."""
     rows = connection.execute(
         "SELECT database_name, readonly, type, internal FROM duckdb_databases() WHERE lower(database_name) = lower($1)",
