@@ -22,6 +22,14 @@ class Answer(NamedTuple):
     quota: Quota | None = None
     challenge: bool = False
 
+    @property
+    def reason(self) -> str:
+        """Why a domain is left alone after this answer."""
+        if self.challenge:
+            return "challenge page"
+        asked = "" if self.retry_after_s is None else f", Retry-After {self.retry_after_s:.0f} s"
+        return f"HTTP {self.status}{asked}" if self.status else str(self.failure or Failure.HTTP_RATE_LIMITED)
+
 
 # Header names, lower case, that anything here looks at; a response without them needs no parsing at all.
 _QUOTA_NAMES = ("ratelimit", "ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")

@@ -17,9 +17,11 @@ from amble.core.pacing.events import (
     Event,
     NetworkBack,
     PaceChanged,
+    Paused,
     PermitLost,
 )
 from amble.core.pacing.settings import StrategyName
+from amble.core.quota import Quota
 from tests.core.pacing.story import BROKEN, LIMITED, OK, TIMEOUT, Story, limited
 
 A = "a.test"
@@ -207,3 +209,50 @@ def test_a_pace_that_stays_as_it_is_costs_no_saving() -> None:
     story = Story("gauge", max_rate=8.0)
     story.visits(50)
     assert not story.pace.unsaved, "nothing was refused: nothing is known that the next run would not start with"
+
+
+PAUSES: list[tuple[str, Answer, list[Event]]] = [
+    # story                        answer                                         told
+    ("a redirect", Answer(301, retry_after_s=50.0), [Paused(A, 50.02, "HTTP 301, Retry-After 50 s")]),
+    ("a quota used up", Answer(200, quota=Quota(0, 50.0)), [Paused(A, 50.02, "quota used up for 50 s")]),
+    (
+        "a redirect and a longer quota",
+        Answer(301, retry_after_s=5.0, quota=Quota(0, 50.0)),
+        [Paused(A, 50.02, "quota used up for 50 s")],
+    ),
+    (
+        "a refusal and a longer quota",
+        Answer(429, retry_after_s=5.0, quota=Quota(0, 50.0)),
+        [BlockOpened(A, 5.02, 5.0, 1, "HTTP 429, Retry-After 5 s"), Paused(A, 50.02, "quota used up for 50 s")],
+    ),
+    (
+        "a refusal and a shorter quota",
+        Answer(429, retry_after_s=50.0, quota=Quota(0, 5.0)),
+        [BlockOpened(A, 50.02, 50.0, 1, "HTTP 429, Retry-After 50 s")],
+    ),
+    ("a quota that is not used up", Answer(200, quota=Quota(1_000, 10.0)), []),
+]
+
+
+@pytest.mark.parametrize(("answer", "expected"), [row[1:] for row in PAUSES], ids=[row[0] for row in PAUSES])
+def test_every_pause_that_a_server_asks_for_is_told(answer: Answer, expected: list[Event]) -> None:
+    story = Story("fixed")
+    story.visit(answer)
+    told(story, *expected)
+
+
+def test_a_pause_asked_for_by_many_answers_is_told_once_unless_it_gets_longer() -> None:
+    story = Story("fixed", fixed_delay=0.0)
+    for asked_s, permit in zip((50.0, 51.0, 20.0, 90.0), story.burst(4), strict=True):
+        story.settle(permit, Answer(301, retry_after_s=asked_s))
+    told(story, Paused(A, 50.02, "HTTP 301, Retry-After 50 s"), Paused(A, 90.02, "HTTP 301, Retry-After 90 s"))
+
+
+def test_a_late_refusal_that_asks_for_longer_is_told() -> None:
+    """One event per block; but what it lasts must not be told wrong."""
+    story = Story("fixed", fixed_delay=0.0)
+    first, second, third = story.burst(3)
+    for permit, asked_s in ((first, 10.0), (second, 10.0), (third, 600.0)):
+        story.settle(permit, limited(asked_s))
+    assert [type(event) for event in story.events] == [BlockOpened, Paused]
+    assert rounded(story.events)[1] == (A, 600.02, "HTTP 429, Retry-After 600 s")

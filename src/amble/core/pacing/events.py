@@ -28,6 +28,14 @@ class BlockClosed(NamedTuple):
     reason: str
 
 
+class Paused(NamedTuple):
+    """The server asked for a pause without refusing anything, or for a longer one than was told with its refusal."""
+
+    domain: str
+    wait_s: float
+    reason: str
+
+
 class CircuitOpened(NamedTuple):
     domain: str
     wait_s: float
@@ -85,6 +93,7 @@ Event = (
     PaceChanged
     | BlockOpened
     | BlockClosed
+    | Paused
     | CircuitOpened
     | CircuitHalfOpened
     | CircuitClosed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amble.core.answer import Answer
-from amble.core.outcome import Failure, Outcome, outcome_of
+from amble.core.outcome import Outcome, outcome_of
 from amble.core.pacing.block import Block
 from amble.core.pacing.bounds import Bounds
 from amble.core.pacing.events import (
@@ -23,7 +23,7 @@ from amble.core.pacing.events import (
 )
 from amble.core.pacing.latency import EWMA_SHARE, remember
 from amble.core.pacing.permit import Permit, PermitState
-from amble.core.pacing.state import NEVER, SILENT, PaceState
+from amble.core.pacing.state import NEVER, SILENT, TOLD, PaceState
 from amble.core.pacing.trouble import Trouble
 from amble.core.quota import LONGEST_RESET_S, Quota
 from amble.errors import AlreadySettled
@@ -32,7 +32,6 @@ from amble.errors import AlreadySettled
 ISSUED, SETTLED, LOST = PermitState
 SUCCESS, LIMITED, FAILED, IGNORED = Outcome
 _TELLING = frozenset({403, 429})  # statuses below 500 that may say something about the pace
-_TOLD = 0.1  # a delay that moved by less than this share is not worth an event
 
 
 class Pace(PaceState):
@@ -173,7 +172,7 @@ class Pace(PaceState):
             self._land(permit)
         permit.state = SETTLED
         _, _, elapsed_s, retry_after_s, quota, _ = answer
-        outcome = self._judge(answer)
+        outcome, until_was = self._judge(answer), self.blocked_until
         if elapsed_s is not None and outcome is not IGNORED:
             self.latency_ring = remember(self.latency_ring, elapsed_s)
             was_s = self.latency_s
@@ -186,12 +185,15 @@ class Pace(PaceState):
             self._limited(permit, answer, now)
         elif outcome is FAILED:
             self._failed(permit, now)
+        used_up_s = 0.0
         if quota is not None:
-            self._obey(quota, now)
+            used_up_s = self._obey(quota, now)
         elif self.quota_gap_s and now >= self.quota_until:
             self.quota_gap_s = 0.0  # until then it holds, whatever a page of another kind leaves out
+        if (retry_after_s is not None or used_up_s) and self.blocked_until > until_was:
+            self._tell_pause(answer, used_up_s, until_was, now)
         self._respace()
-        if abs(self.strategy.delay_s - self.told_delay_s) > _TOLD * self.told_delay_s:
+        if abs(self.strategy.delay_s - self.told_delay_s) > TOLD * self.told_delay_s:
             self._tell_pace()
             self.unsaved = self.unsaved or self.strategy.learned  # how much more it bears is dearly learned, too
         events, self.events = self.events, SILENT
@@ -259,7 +261,7 @@ class Pace(PaceState):
         wait_s = self.blocked_until - now
         if reopened:
             self._tell(CircuitOpened(self.domain, wait_s, trouble.error_streak, "trial refused"))
-        self._tell(BlockOpened(self.domain, wait_s, answer.retry_after_s, trouble.error_streak, _reason(answer)))
+        self._tell(BlockOpened(self.domain, wait_s, answer.retry_after_s, trouble.error_streak, answer.reason))
         self._tell_pace()
 
     def _failed(self, permit: Permit, now: float) -> None:
@@ -293,14 +295,16 @@ class Pace(PaceState):
         self._stay_away(block.pause_s, now)
         self._tell(CircuitOpened(self.domain, self.blocked_until - now, trouble.error_streak, reason))
 
-    def _obey(self, quota: Quota, now: float) -> None:
+    def _obey(self, quota: Quota, now: float) -> float:
+        """Spread what is left; where nothing is, wait for more. Returns seconds in which to send nothing."""
         in_flight = self.in_flight + 1  # with the one just answered, which the server has counted
         if quota.remaining <= in_flight - 1 or quota.remaining < 1:
             self._asked_to_wait(quota.reset_s, now)
-            return
+            return quota.reset_s
         self.strategy.on_quota(quota, in_flight)
         self.quota_gap_s = min(1 / (0.98 * quota.rate(in_flight)), LONGEST_RESET_S)
         self.quota_until = now + quota.reset_s
+        return 0.0
 
     # -- blocks
 
@@ -384,13 +388,6 @@ class Pace(PaceState):
         permit.state = LOST
         self._land(permit)
         self._tell(PermitLost(self.domain, permit.seq, "not settled in time"))
-
-
-def _reason(answer: Answer) -> str:
-    if answer.challenge:
-        return "challenge page"
-    asked = "" if answer.retry_after_s is None else f", Retry-After {answer.retry_after_s:.0f} s"
-    return f"HTTP {answer.status}{asked}" if answer.status else str(answer.failure or Failure.HTTP_RATE_LIMITED)
 
 
 __all__ = ["NEVER", "SILENT", "Pace"]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from amble.core.answer import Answer
 from amble.core.pacing.block import Block
 from amble.core.pacing.bounds import Bounds
-from amble.core.pacing.events import ConcurrencyChanged, Event, PaceChanged
+from amble.core.pacing.events import BlockOpened, CircuitOpened, ConcurrencyChanged, Event, PaceChanged, Paused
 from amble.core.pacing.permit import Permit, Source
 from amble.core.pacing.strategies import make_strategy
 from amble.core.pacing.trouble import Trouble
 
 NEVER = -math.inf
 SILENT: Sequence[Event] = ()
+
+TOLD = 0.1  # a delay or a pause that moved by less than this share is not worth an event
 
 LEARNED, QUOTA = Source.LEARNED, Source.QUOTA
 
@@ -168,6 +171,15 @@ class PaceState:
         if delay_s != was_s:
             self._tell(PaceChanged(self.domain, delay_s, was_s, self.troubles.error_streak, self.strategy.note))
             self.told_delay_s = delay_s
+
+    def _tell_pause(self, answer: Answer, used_up_s: float, until_was: float, now: float) -> None:
+        """Unless it is known already, give or take a little, by what was told of a refusal."""
+        told_s = [event.wait_s for event in self.events if isinstance(event, BlockOpened | CircuitOpened)]
+        wait_s = self.blocked_until - now
+        if wait_s > (1 + TOLD) * max(0.0, until_was - now, *told_s):
+            by_quota = used_up_s > (answer.retry_after_s or 0.0)
+            reason = f"quota used up for {used_up_s:.0f} s" if by_quota else answer.reason
+            self._tell(Paused(self.domain, wait_s, reason))
 
     def __repr__(self) -> str:
         blocked = " blocked" if self.block else ""
