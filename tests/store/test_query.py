@@ -34,6 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBStore]:
         ("WITH p AS (SELECT * FROM pages) SELECT count(*) FROM p -- one; statement", [(20,)]),
         ("VALUES ('a;b')", [("a;b",)]),
         ("SELECT count(*) FROM amble.tasks WHERE state = 'done'", [(20,)]),
+        ("SELECT surt('http://a.test/b'), css_select('<p>x</p>', 'p')", [("test,a)/b", ["x"])]),
     ],
 )
 def test_a_select_is_answered(served: DuckDBStore, sql: str, rows: list[tuple[object, ...]]) -> None:

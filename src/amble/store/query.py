@@ -26,8 +26,11 @@ class QueryResult(NamedTuple):
 
 def read_only_query(database: Database, sql: str, timeout_s: float, rows_max: int = ROWS_MAX) -> QueryResult:
     """The first rows of one SELECT. Raises `QueryRefused`, whose message may be shown to whoever asked."""
+    from amble.store.functions import prepare  # the parser of pages takes a while to load, and few are asked
+
     database.require_sealed()
     with database.reading() as connection:
+        prepare(connection)  # as on a connection of `amble.connect`
         statement = _one_select(connection, sql)
         connection.execute("BEGIN TRANSACTION READ ONLY")
         overdue = threading.Event()
