@@ -344,7 +344,9 @@ class Pace(PaceState):
 
     def _asked_to_wait(self, asked_s: float, now: float) -> None:
         # Jitter only upward: never inside the time the server named.
-        self.leave_alone(now + asked_s * (1 + 0.02 * self.bounds.random()) + 0.02)
+        wait_s = asked_s * (1 + 0.02 * self.bounds.random()) + 0.02
+        self.blocked_until = max(self.blocked_until, now + wait_s)
+        self._outlast_block(now + wait_s)
         self.unsaved = True  # on a redirect, too: the next run must keep to it
 
     def _stay_away(self, pause_s: float, now: float) -> None:

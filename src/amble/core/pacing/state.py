@@ -85,8 +85,12 @@ class PaceState:
         self._respace()
 
     def leave_alone(self, until: float) -> None:
-        """The server's own word, now or in an earlier run: it outlasts a block that turns out to be nobody's fault."""
+        """An earlier run was to leave the domain alone until then."""
         self.blocked_until = max(self.blocked_until, until)
+        self._outlast_block(until)
+
+    def _outlast_block(self, until: float) -> None:
+        """What a server asked for holds on where the block it came in turns out to be nobody's fault."""
         if self.block is not None:
             self.block.until_before = max(self.block.until_before, until)
 
