@@ -24,6 +24,8 @@ from amble.control import ask
 from amble.face.show import Widget, job_html
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, Pages, Robots, Site
+from amble.testing.farm.limits import Limit
+from amble.testing.lab.limiters import TokenBucket
 from tests.sql.web import proxy_server
 
 QUICK: dict[str, Any] = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "follow_links": True}
@@ -477,6 +479,20 @@ def test_a_job_is_taken_up_with_its_own_batches(farm: Farm) -> None:
         until_pages(job, 2)
     with amble.resume("site.duckdb") as job:
         assert job._running.job.store._writer.limits.batch_size == 7
+
+
+def test_what_one_crawl_learned_outlasts_one_that_learns_nothing() -> None:
+    """Also in the same process, where the second has the pace of the first at hand."""
+    limit = Limit(lambda random: TokenBucket(4.0, 2.0))
+    learning = {**QUICK, "pacing": "linear", "base_delay": 0.01, "delay_step": 0.3}
+    learned = "SELECT adaptive_delay_seconds, learned_at, strategy, numbers FROM amble.domains"
+    with Farm([Site(name="127.0.0.1", pages=Pages(6), limit=limit)]) as farm:
+        with amble.crawl(root(farm), "site.duckdb", **learning) as job:
+            before = job.sql(learned).fetchall()
+        with amble.crawl(root(farm), "site.duckdb", table="again", **SLOW) as job:
+            after = job.sql(learned).fetchall()
+    assert before[0][0] > 0
+    assert after == before
 
 
 @pytest.mark.timeout(30)  # without it the crawl waits for its proxy

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from amble.core.pacing.events import BlockOpened, Event, PaceChanged
+from amble.core.pacing.events import BlockOpened, CircuitOpened, Event, PaceChanged
 from amble.errors import BadUrl, StoreError
 from amble.jobs import Job, JobResult
 from amble.report.audit import audit
@@ -132,7 +132,7 @@ def test_a_crawl_logs_each_change_of_pace_with_domain_delay_streak_and_reason(
     site = Site(name="limited.test", pages=Pages(6), limit=Limit(lambda random: TokenBucket(2.0, 3.0)))
     with Farm([site]) as farm, caplog.at_level(level, logger="amble"):
         crawl(farm, tmp_path / "x.duckdb", [heard.append], **learning)
-    changes = [event for event in heard if isinstance(event, BlockOpened | PaceChanged)]
+    changes = [event for event in heard if isinstance(event, BlockOpened | CircuitOpened | PaceChanged)]
     assert len(changes) >= 2
     lines = [vars(record) for record in caplog.records if record.name == "amble.pacing"]
     names = ("domain", "error_streak", "reason")

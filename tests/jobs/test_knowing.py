@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from amble.core.answer import Answer
+from amble.core.frontier.changes import Changes
 from amble.core.outcome import Failure
 from amble.core.pacing.bounds import Rulebook
 from amble.core.pacing.pace import Pace
@@ -16,10 +18,13 @@ from amble.core.pacing.permit import Permit
 from amble.core.pacing.settings import PacingSettings
 from amble.core.robots.verdict import RobotsRow
 from amble.jobs import Job, knowing
-from amble.jobs.rows import domain_row
+from amble.jobs.rows import domain_row, learned_of
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, DomainRow
+from amble.testing.farm import Farm, Pages, Site
+from amble.testing.farm.limits import Limit
+from amble.testing.lab.limiters import TokenBucket
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -90,3 +95,43 @@ def test_what_was_learned_of_a_domain_that_memory_was_made_of_is_kept(tmp_path: 
     assert row.strategy == "linear"
     assert row.adaptive_delay_seconds == pytest.approx(delay_s)
     assert row.last_reserved_at is not None, "and a run that comes soon begins with silence"
+
+
+@pytest.mark.parametrize("limit", [None, Limit(lambda random: TokenBucket(4.0, 2.0))], ids=["free", "refuses"])
+@pytest.mark.parametrize(
+    "settings", [{"pacing": "fixed", "fixed_delay": 0.01}, {"pacing": "fibonacci"}, {"enabled": False}], ids=str
+)
+def test_a_crawl_that_learns_nothing_keeps_what_was_known_as_of_its_own_day(
+    tmp_path: Path, settings: dict[str, Any], limit: Limit | None
+) -> None:
+    yesterday = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)
+    with Farm([Site(name="a.test", pages=Pages(5), limit=limit)]) as farm:
+        before = DomainRow(
+            f"a.test:{farm.port}", None, 0.25, 0.2, learned_at=yesterday, strategy="gauge", numbers={"limit": 5.0}
+        )
+        with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+            store.submit(Batch(domains=[before])).result()
+            ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+            result = asyncio.run(Job.start(store, farm.roots(), Settings.of(settings), **ways).run())
+            [after] = store.load_domains()
+    assert after.requests >= result.pages > 0
+    assert (result.limited > 0) is (limit is not None)
+    assert learned_of(after) == learned_of(before)
+
+
+def test_a_block_is_noted_beside_what_was_known(tmp_path: Path) -> None:
+    """Also if nothing is stored after it, and though the strategy in force learns nothing."""
+    with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        known = DomainRow("a.test", None, 2.0, 1.0, learned_at=NOON, strategy="linear", numbers={"floor_s": 1.0})
+        store.submit(Batch(domains=[known])).result()
+        job = Job.start(store, ["http://a.test/"], Settings.of({"pacing": "fixed"}))
+        frontier, now, utc = job.plan.frontier, job.clock.monotonic(), job.clock.utc()
+        pace = frontier.registry.pace("a.test", now - 100.0, utc)
+        permit = pace.reserve(now)
+        assert isinstance(permit, Permit)
+        refused = Answer(status=429, failure=Failure.HTTP_RATE_LIMITED, retry_after_s=600.0)
+        changes = Changes(events=[*pace.settle(permit, refused, now)])
+        [met] = job._batches.of(changes, None, None, now, utc).domains
+    assert met.blocked_until_at is not None
+    assert (met.adaptive_delay_seconds, met.adaptive_delay_floor_seconds, met.learned_at) == (2.0, 1.0, NOON)
+    assert (met.strategy, met.numbers, met.limited) == ("linear", {"floor_s": 1.0}, 1)

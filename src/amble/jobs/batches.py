@@ -11,6 +11,7 @@ from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind
 from amble.fetcher import FetchResult
 from amble.jobs import rows
+from amble.jobs.rows import Recall
 from amble.store.seam import Batch, PageConfirmed, PageLinks, PageRow, TaskState
 
 # Enum members by a plain name: looking them up in their class takes several times as long.
@@ -22,11 +23,12 @@ _DEFERRED, _SKIPPED, _NOTHING, _ROBOTS, _WAITING = (
 class Batches:
     """Those of one job. Made for every request, so nothing is gone through that holds nothing."""
 
-    def __init__(self, job_id: int, session: int, settings: VisitSettings, frontier: Frontier) -> None:
+    def __init__(self, job_id: int, session: int, settings: VisitSettings, frontier: Frontier, earlier: Recall) -> None:
         self._job_id = job_id
         self._session = session
         self._settings = settings
         self._frontier = frontier
+        self._earlier = earlier
 
     def of(self, changes: Changes, ready: Ready | None, result: FetchResult | None, now: float, utc: datetime) -> Batch:
         job_id, frontier = self._job_id, self._frontier
@@ -44,7 +46,7 @@ class Batches:
             discovered=discovered,
             requests=[rows.request_row(ready, result, job_id, self._session, utc)] if ready and result else (),
             # With the receipt, not some time later: should this be the last that is stored, the next run must know.
-            domains=rows.limits_met(frontier.registry, changes, ready, now, utc),
+            domains=rows.limits_met(frontier.registry, changes, ready, now, utc, self._earlier),
             robots=frontier.book.dump_changed() if ready and ready.visit.kind is _ROBOTS else (),
         )
 

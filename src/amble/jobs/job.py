@@ -20,20 +20,20 @@ from amble.core.addresses import AddressPolicy
 from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Ready, State
 from amble.core.pacing.events import Event
-from amble.core.pacing.learned import learn, worth_keeping
 from amble.core.seeds import Seed, seed_url
 from amble.crawl import Crawl
 from amble.errors import StoreError
 from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.jobs import knowing, rows
 from amble.jobs.batches import Batches
+from amble.jobs.earlier import Earlier
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
 from amble.pace_log import log_changes
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.seam import Batch, JobChange, JobRow, JobStatus
+from amble.store.seam import Batch, DomainRow, JobChange, JobRow, JobStatus
 from amble.workers.demand import Sharing
 from amble.workers.pool import Workers
 from amble.workers.visitor import LocalVisitor
@@ -110,7 +110,8 @@ class Job:
             on_changes=self._on_changes,
         )
         self.workers = self._share_out(policy, resolver, sharing)
-        self._batches = Batches(row.id, session, settings.visiting, self.plan.frontier)
+        self._earlier = Earlier(store)
+        self._batches = Batches(row.id, session, settings.visiting, self.plan.frontier, self._earlier.of)
         self._judge = store.judge_of(row.id)
         self.plan.judge = self._judge
         if settings.visiting.max_crawl_pages is not None:
@@ -174,6 +175,7 @@ class Job:
                 self._judge.close()
             self.result.seconds = self.clock.monotonic() - began
             self.result.status = self._status()
+            await self._recall_unlearned()
             self._keep(last=True)
             counters = {"pages": self.result.pages, "requests": self.result.requests, "limited": self.result.limited}
             error = self._error(sys.exception()) or ""
@@ -277,17 +279,23 @@ class Job:
             await asyncio.sleep(KEEP_EVERY_S)
             self._keep(last=False)
 
+    async def _recall_unlearned(self) -> None:
+        """What the file knows of domains that taught us nothing: their last rows must not take it away."""
+        unlearned = [pace.domain for pace in self.plan.frontier.registry.own() if not pace.strategy.learned]
+        await asyncio.to_thread(self._earlier.read, unlearned)
+
     def _keep(self, *, last: bool) -> None:
         now, utc = self.clock.monotonic(), self.clock.utc()
         registry, book = self.plan.frontier.registry, self.plan.frontier.book
+        learned = {row.domain: row for row in registry.changed(now, utc, force=last)}
         if last:
             paces = registry.own()  # not what other jobs of this process know: it belongs into their files
-            kept = {pace.domain: learn(pace, now, utc) for pace in paces if worth_keeping(pace, now)}
-            learned = {row.domain: row for row in registry.changed(now, utc, force=True)} | kept
         else:
-            learned = {row.domain: row for row in registry.changed(now, utc, force=False)}
             paces = [pace for pace in map(registry.find, learned) if pace is not None]
-        domains = [rows.domain_row(pace, learned.pop(pace.domain, None), utc, now) for pace in paces]
+        domains: list[DomainRow] = []
+        for pace in paces:
+            domains.append(rows.domain_row(pace, rows.to_keep(pace, self._earlier.of, now, utc), utc, now))
+            learned.pop(pace.domain, None)
         domains += [rows.evicted_row(row, utc) for row in learned.values()]
         registry.sweep(now, utc)  # now that what was learned of them is kept
         robots = book.dump_changed()

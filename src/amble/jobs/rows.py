@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Protocol
@@ -36,6 +37,12 @@ from amble.store.seam import (
 
 LONGEST_GAP_S = 3_600.0  # no crawl delay that is kept is longer
 CLOCK_TRUST = timedelta(minutes=15)  # a server's clock further off than this is not used
+
+Recall = Callable[[str], Learned | None]  # what earlier runs learned of a domain
+
+
+def _nothing(domain: str) -> None:
+    """Where there were no earlier runs."""
 
 
 class Paces(Protocol):
@@ -210,7 +217,18 @@ def _with(row: DomainRow, learned: Learned) -> DomainRow:
     )
 
 
-def limits_met(registry: Paces, changes: Changes, ready: Ready | None, now: float, utc: datetime) -> list[DomainRow]:
+def to_keep(pace: Pace, earlier: Recall, now: float, utc: datetime) -> Learned | None:
+    """What was learned of a domain: in this run, or if nothing was, in an earlier one, as of its own day."""
+    now_learned = learn(pace, now, utc) if worth_keeping(pace, now) else None
+    before = None if pace.strategy.learned else earlier(pace.domain)
+    if before is None:
+        return now_learned
+    return replace(before, blocked_until_at=now_learned.blocked_until_at if now_learned else None)
+
+
+def limits_met(
+    registry: Paces, changes: Changes, ready: Ready | None, now: float, utc: datetime, earlier: Recall = _nothing
+) -> list[DomainRow]:
     """What was just learned of domains that refused us, asked us to wait, or answer again."""
     asked = None if ready is None else registry.find(ready.permit.domain)
     blocked = asked is not None and asked.blocked_until > now  # also where a Retry-After came with a page
@@ -220,7 +238,7 @@ def limits_met(registry: Paces, changes: Changes, ready: Ready | None, now: floa
     if asked is not None and blocked:
         domains.add(asked.domain)
     paces = [pace for pace in map(registry.find, sorted(domains)) if pace is not None and worth_keeping(pace, now)]
-    return [domain_row(pace, learn(pace, now, utc), utc, now) for pace in paces]
+    return [domain_row(pace, to_keep(pace, earlier, now, utc), utc, now) for pace in paces]
 
 
 def last_starts(domains: Iterable[DomainRow], now: float, utc: datetime) -> dict[str, float]:
