@@ -71,6 +71,34 @@ def test_an_audit_finds_what_was_sent_too_early(
     assert ("no rule was broken" in found.as_text()) == (not broken)
 
 
+FIRST = receipt(0, 6, None)
+
+
+@pytest.mark.parametrize(
+    ("story", "receipts", "after_s"),
+    [
+        ("a run that came too soon after the one before", [FIRST, receipt(2.2, 6, None, session=2)], [2.2]),
+        ("one that waited", [FIRST, receipt(6.1, 6, None, session=2)], []),
+        ("give or take a clock", [FIRST, receipt(5.1, 6, None, session=2)], []),
+        ("the last request before it counts", [FIRST, receipt(9, 6, 9), receipt(12, 6, None, session=2)], [3]),
+        ("only its first request", [FIRST, receipt(7, 6, None, session=2), receipt(13, 6, 6, session=2)], []),
+        ("a first request that had nothing to keep", [FIRST, receipt(2, 0, None, session=2)], []),
+        ("one that knew of the request before it", [FIRST, receipt(2, 6, 7.0, session=2)], []),
+        ("whom nobody had asked", [FIRST, receipt(2, 6, None, session=2, domain="b.test")], []),
+        ("the very first of all", [receipt(2, 6, None)], []),
+    ],
+)
+def test_a_gap_is_kept_from_one_run_to_the_next(
+    store: DuckDBStore, story: str, receipts: list[RequestRow], after_s: list[float]
+) -> None:
+    put(store, *receipts)
+    found = audit(store.database.connect())
+    assert [each.actual_gap_s for each in found.violations] == pytest.approx(after_s), story
+    assert found.violation_count == len(after_s)
+    assert all(each.rule == "crawl_delay" and "run before" in each.text for each in found.violations)
+    assert audit(store.database.connect(), "a.test").violation_count == len(after_s)
+
+
 def test_the_smallest_margin_and_what_set_the_gaps_are_told_per_domain(store: DuckDBStore) -> None:
     put(
         store,

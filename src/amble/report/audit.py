@@ -1,8 +1,9 @@
 """Whether every request kept the rules: the receipts of a file, checked, for oneself or for the owner of a site.
 
-Four things are checked: that the gap before each request was as long as the rule in force required; that the gaps
-which the receipts state agree with the instants that they state; that nothing was sent to a domain within a Retry-After
-that an answer of it stated; and that robots.txt, as it was known then, allowed the URL.
+Four things are checked: that the gap before each request was as long as the rule in force required, also from the last
+request of one run to the first of the next; that the gaps which the receipts state agree with the instants that they
+state; that nothing was sent to a domain within a Retry-After that an answer of it stated; and that robots.txt, as it
+was known then, allowed the URL.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from duckdb import DuckDBPyConnection
 
 from amble.core.urls import domain_of
 from amble.report.forbidden import forbidden
-from amble.report.shut_out import shut_out
+from amble.report.shut_out import CLOCK_S, shut_out
 from amble.report.words import duration, html_table, marked, page, plain
 
 ROUNDING_S = 0.001
@@ -130,6 +131,7 @@ def audit(connection: DuckDBPyConnection, domain: str | None = None) -> Audit:
     name = None if domain is None else domain_of(domain)
     narrow, values = ("", []) if name is None else ("WHERE domain = $1", [name])
     early, early_count = _too_early(connection, narrow, values)
+    hasty, hasty_count = _too_soon_after_a_run(connection, narrow, values)
     lying, lying_count = _disagreeing(connection, narrow, values)
     refused = [
         Violation(each.domain, each.url, "robots.txt", f"{each.why}: {each.url}", each.at)
@@ -139,14 +141,14 @@ def audit(connection: DuckDBPyConnection, domain: str | None = None) -> Audit:
         Violation(each.domain, each.url, "retry_after", each.text, each.at, each.asked_s, each.after_s)
         for each in shut_out(connection, name)
     ]
-    counts = early_count + lying_count + Counter(each.domain for each in (*shut, *refused))
+    counts = early_count + hasty_count + lying_count + Counter(each.domain for each in (*shut, *refused))
     domains = _domains(connection, narrow, values, counts)
     margins = [each.smallest_margin_s for each in domains if each.smallest_margin_s is not None]
     return Audit(
         requests=sum(each.requests for each in domains),
         domains=len(domains),
         smallest_margin_s=min(margins, default=None),
-        violations=(*early, *lying, *shut[:VIOLATIONS_MAX], *refused[:VIOLATIONS_MAX]),
+        violations=(*early, *hasty, *lying, *shut[:VIOLATIONS_MAX], *refused[:VIOLATIONS_MAX]),
         violation_count=counts.total(),
         by_domain=tuple(sorted(domains, key=lambda each: (-each.violations, -each.requests, each.domain))),
     )
@@ -167,6 +169,30 @@ def _too_early(
         for name, url, rule, at, required_s, actual_s in rows
     ]
     return found, _counts(connection, early, values)
+
+
+def _too_soon_after_a_run(
+    connection: DuckDBPyConnection, narrow: str, values: Sequence[str]
+) -> tuple[list[Violation], Counter[str]]:
+    """Receipts that know of no request before theirs, although another run had sent one. Only the date tells when."""
+    narrow = f"{narrow} AND" if narrow else "WHERE"
+    hasty = (
+        "SELECT first.*, epoch(first.started_at) - epoch(before.started_at) AS shown_s "
+        f"FROM (SELECT * FROM amble.requests {narrow} actual_gap_s IS NULL AND required_gap_s > {CLOCK_S}) AS first "
+        "ASOF JOIN amble.requests AS before ON first.domain = before.domain AND first.started_at > before.started_at "
+        f"WHERE first.session <> before.session AND shown_s < first.required_gap_s - {CLOCK_S}"
+    )
+    rows = connection.execute(
+        f"SELECT domain, url, rule, started_at, required_gap_s, shown_s FROM ({hasty}) "
+        f"ORDER BY shown_s - required_gap_s LIMIT {VIOLATIONS_MAX}",
+        values,
+    ).fetchall()
+    found = [
+        Violation(name, url, rule, f"{shown_s:.3f} s after the run before it instead of {required_s:.3f} s ({rule})",
+                  at, required_s, shown_s)
+        for name, url, rule, at, required_s, shown_s in rows
+    ]  # fmt: skip
+    return found, _counts(connection, hasty, values)
 
 
 def _disagreeing(
