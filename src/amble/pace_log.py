@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from amble.core.pacing.events import BlockOpened, CircuitOpened, Event, PaceChanged
+from amble.core.pacing.events import BlockOpened, CircuitOpened, Event, PaceChanged, Paused
 
 log = logging.getLogger("amble.pacing")
 
@@ -23,11 +23,11 @@ def log_changes(events: Sequence[Event]) -> None:
                 "%s: delay %.2f s (was %.2f s), error streak %d: %s",
                 event.domain, event.delay_s, event.was_s, event.error_streak, event.reason, extra=_fields(event),
             )  # fmt: skip
-        elif isinstance(event, BlockOpened | CircuitOpened):
+        elif isinstance(event, BlockOpened | Paused | CircuitOpened):
             log.info(
                 "%s: left alone for %.1f s: %s", event.domain, event.wait_s, event.reason, extra=_fields(event)
             )  # fmt: skip
 
 
-def _fields(event: PaceChanged | BlockOpened | CircuitOpened) -> dict[str, object]:
+def _fields(event: PaceChanged | BlockOpened | Paused | CircuitOpened) -> dict[str, object]:
     return {"change": type(event).__name__, **event._asdict()}

@@ -18,6 +18,7 @@ from amble.core.pacing.events import (
     CircuitOpened,
     Event,
     PaceChanged,
+    Paused,
     RobotsMissed,
 )
 from amble.core.pacing.snapshot import DomainSnapshot
@@ -170,6 +171,7 @@ def test_which_events_are_worth_a_line() -> None:
         (PaceChanged("a.test", 0.4, 0.5, 0, "probing"), "delay 0.50 s -> 0.40 s: probing"),
         (PaceChanged("a.test", 0.6, 0.5, 0, "slower"), None),
         (PaceChanged("b.test", 0.4, 0.5, 0, "probing"), None),
+        (Paused("a.test", 30.0, "its quota is used up"), "asked for 30.0 s of pause: its quota is used up"),
         (CircuitOpened("a.test", 15.0, 5, "5 failures"), "circuit open for 15 s: 5 failures"),
         (CircuitClosed("a.test", 16.0, "it answered"), "circuit closed after 16 s"),
     ]

@@ -176,6 +176,15 @@ def test_a_change_of_pace_is_one_line_with_domain_delay_streak_and_reason(caplog
     assert (slower["change"], slower["delay_s"], slower["reason"]) == ("PaceChanged", 1.5, "limited")
 
 
+def test_a_pause_without_a_refusal_is_a_line_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(pacing="linear", fixed_delay=0.0)
+    with caplog.at_level(logging.INFO, logger="amble.pacing"):
+        world.ask_now(status=301, headers={"Retry-After": "5"})
+    [record] = caplog.records
+    assert record.getMessage() == "a.test: left alone for 5.0 s: HTTP 301, Retry-After 5 s"
+    assert vars(record)["change"] == "Paused"
+
+
 def test_blocks_close_with_an_event() -> None:
     world = World(**FREE)
     world.ask_now(status=429, headers={"Retry-After": "5"})

@@ -11,6 +11,7 @@ from amble.core.pacing.events import (
     NetworkBack,
     NetworkDown,
     PaceChanged,
+    Paused,
     RobotsMissed,
 )
 
@@ -33,6 +34,8 @@ class Told:
         if isinstance(event, BlockClosed):
             rate = f", {1 / event.delay_s:.2f} requests/s" if event.delay_s > 0 else ""
             return f"answers again: {event.reason}{rate}"
+        if isinstance(event, Paused):
+            return f"asked for {event.wait_s:.1f} s of pause: {event.reason}"
         if isinstance(event, CircuitOpened):
             return f"circuit open for {event.wait_s:.0f} s: {event.reason}"
         if isinstance(event, CircuitClosed):

@@ -66,7 +66,9 @@ class PacingSettings(CheckedModel):
     )
     rules: dict[str, Rule] = Field(default_factory=dict, description="pattern such as `*.shop.example` -> rule")
     permit_timeout: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
-        default=120.0, description="a permit not settled by then is lost and its slot free again"
+        default=120.0,
+        description="a permit not settled by then is lost and its slot free again; in a crawl not before its request "
+        "has run out of time",
     )
 
     # -- breaker
