@@ -95,6 +95,7 @@ async def test_certificates_that_are_not_believed(
     async with serve(HELLO, tls=context) as server, fetcher(ca_file=authority.file if known else None) as f:
         result = await f.fetch(FetchRequest(server.url(scheme="https")))
     assert (result.failure, result.phase, result.started_at) == (Failure.NETWORK_TLS_ERROR, Phase.CONNECT, None)
+    assert result.untrusted
     assert server.requests == []
     assert "invalid:" not in result.detail
 
@@ -106,7 +107,7 @@ async def test_no_tls_behind_https(authority: Authority) -> None:
 
     async with serve(speaks_plainly) as server, fetcher(ca_file=authority.file) as f:
         result = await f.fetch(FetchRequest(server.url(scheme="https")))
-    assert (result.failure, result.phase) == (Failure.NETWORK_TLS_ERROR, Phase.CONNECT)
+    assert (result.failure, result.phase, result.untrusted) == (Failure.NETWORK_TLS_ERROR, Phase.CONNECT, False)
 
 
 async def test_a_reset_in_the_handshake(authority: Authority) -> None:

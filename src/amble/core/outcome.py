@@ -83,9 +83,10 @@ def failure_of_status(status: int) -> Failure | None:
     return Failure.HTTP_CLIENT_ERROR if status < 500 else Failure.HTTP_SERVER_ERROR
 
 
-def lasts(failure: Failure | None, dns_error: str | None) -> bool:
-    """Whether trying again soon is no use: the name does not exist, or the certificate is another's."""
-    return failure is Failure.NETWORK_TLS_ERROR or dns_error == "no_such_name"
+def lasts(dns_error: str | None, untrusted: bool) -> bool:
+    """Whether trying again soon is no use: the name does not exist, or the certificate is another's. A handshake that
+    failed otherwise may be a server that is overloaded, and is tried again like any failure of the network."""
+    return untrusted or dns_error == "no_such_name"
 
 
 def outcome_of(status: int | None, failure: Failure | None) -> Outcome:

@@ -52,6 +52,7 @@ _BY_ERRNO: dict[int, Failure] = {
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
 _UNREACHABLE = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
 _OURS = frozenset({pycurl.E_SSL_CACERT_BADFILE, pycurl.E_OUT_OF_MEMORY, pycurl.E_FAILED_INIT})
+_UNTRUSTED = frozenset({pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_SSL_ISSUER_ERROR})
 
 # libcurl reports a malformed chunk as a failure to receive.
 _BAD_CHUNK = re.compile(r"chunk|Malformed encoding", re.IGNORECASE)
@@ -61,11 +62,12 @@ DETAIL_CHARS_MAX = 200
 
 
 class Blame(NamedTuple):
-    """A kind of failure, why in words, and whether it was this machine that failed."""
+    """A kind of failure, why in words, whether it was this machine that failed, or a certificate."""
 
     failure: Failure
     detail: str
     local_fault: bool = False
+    untrusted: bool = False
 
 
 def blame(code: int, message: str, os_errno: int) -> Blame:
@@ -79,7 +81,7 @@ def blame(code: int, message: str, os_errno: int) -> Blame:
         return Blame(Failure.NETWORK_PROTOCOL_ERROR, detail)
     if code in (pycurl.E_COULDNT_CONNECT, pycurl.E_SSL_CONNECT_ERROR) and os_errno in _BY_ERRNO:
         return Blame(_BY_ERRNO[os_errno], detail)
-    return Blame(_BY_CODE.get(code, Failure.NETWORK_PROTOCOL_ERROR), detail)
+    return Blame(_BY_CODE.get(code, Failure.NETWORK_PROTOCOL_ERROR), detail, untrusted=code in _UNTRUSTED)
 
 
 def _got_no_socket(code: int, message: str, os_errno: int) -> bool:

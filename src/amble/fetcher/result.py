@@ -41,6 +41,7 @@ class FetchResult(NamedTuple):
     peer_ip: str | None = None
     body_bytes: int = 0  # on the wire, before decoding
     reused: bool = False  # came over a connection that was already open
+    untrusted: bool = False  # the certificate is another's, or nobody vouches for it: a failure that lasts
 
     @property
     def date(self) -> str | None:

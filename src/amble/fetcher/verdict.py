@@ -26,11 +26,12 @@ class _Verdict(NamedTuple):
     detail: str = ""
     local_fault: bool = False
     truncated: bool = False
+    untrusted: bool = False
 
 
 def read_result(transfer: Transfer, finished: Finished, now: float) -> FetchResult:
     """The result of a transfer that libcurl, or we, have ended."""
-    body, failure, detail, local_fault, truncated = _judge(transfer, finished)
+    body, failure, detail, local_fault, truncated, untrusted = _judge(transfer, finished)
     proxy_fault = transfer.proxied and _is_the_proxys(transfer, failure)
     if proxy_fault and transfer.status == 407 and failure is None:
         failure = Failure.NETWORK_CONNECTION_REFUSED  # the host was never asked, so this is not its answer
@@ -54,6 +55,7 @@ def read_result(transfer: Transfer, finished: Finished, now: float) -> FetchResu
         transfer.peer_ip,
         transfer.body_bytes,
         transfer.reused and sent_at is not None,
+        untrusted,
     )
 
 
@@ -78,7 +80,7 @@ def _judge_exchange(transfer: Transfer, finished: Finished) -> _Verdict:
         return _Verdict(None, Failure.NETWORK_RESET, STALE, local_fault=True)
     if finished.code:
         fault = blame(finished.code, finished.message, transfer.easy.getinfo(pycurl.OS_ERRNO))
-        return _Verdict(None, fault.failure, fault.detail, fault.local_fault)
+        return _Verdict(None, fault.failure, fault.detail, fault.local_fault, untrusted=fault.untrusted)
     if transfer.headers is None:
         # libcurl is content; but fields that would change the meaning may be missing (RFC 9112 8).
         return _Verdict(None, Failure.NETWORK_RESET, "closed before the end of the headers")

@@ -27,6 +27,7 @@ from tests.core.frontier.story import (
 A_ROBOTS = "http://a.test/robots.txt"
 X, Y, Z = "http://a.test/x", "http://a.test/y", "http://a.test/z"
 PATIENT: dict[str, Any] = {"consecutive_fail_threshold": 1_000, "min_samples_to_trip": 1_000}  # no breaker
+FOREIGN = broken(Failure.NETWORK_TLS_ERROR, untrusted=True)
 GONE = broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name")
 
 
@@ -45,7 +46,8 @@ GONE = broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name")
         ("answers that are no HTTP", broken(Failure.NETWORK_PROTOCOL_ERROR), 4, "network_protocol_error"),
         ("a resolver that fails", broken(Failure.NETWORK_DNS_FAILURE, dns_error="try_again"), 4, "network_dns_failure"),
         ("a name that does not exist: once more", GONE, 2, "network_dns_failure"),
-        ("a certificate that is another's: once more", broken(Failure.NETWORK_TLS_ERROR), 2, "network_tls_error"),
+        ("a certificate that is another's: once more", FOREIGN, 2, "network_tls_error"),
+        ("a handshake that failed", broken(Failure.NETWORK_TLS_ERROR), 4, "network_tls_error"),
         ("forbidden is an answer", status(403), 1, "http_client_error"),
         ("missing is an answer", MISSING, 1, "http_client_error"),
         ("too large", Reply(200, None, (), Failure.CONTENT_TOO_LARGE), 1, "content_too_large"),

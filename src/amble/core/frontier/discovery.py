@@ -83,7 +83,7 @@ class Discovery:
                     last_modified=fetched.headers.get("last-modified"),
                     retry_after_s=answer.retry_after_s,
                     fetched_at=utc,
-                    lasts=lasts(fetched.failure, fetched.dns_error),
+                    lasts=lasts(fetched.dns_error, fetched.untrusted),
                 ),
                 now,
                 None if _is_challenge(answer) else policy,
@@ -157,7 +157,7 @@ def _is_challenge(answer: Answer) -> bool:
 
 def _without_robots(refused: Refused, fetched: Fetched, answer: Answer) -> Over:
     """How the URLs of an origin end whose robots.txt was given up. That there is no such host says it all."""
-    if fetched.failure is not None and lasts(fetched.failure, fetched.dns_error):
+    if fetched.failure is not None and lasts(fetched.dns_error, fetched.untrusted):
         return Over(State.FAILED, fetched.failure, fetched.detail)
     return Over.refused(refused.failure, f"{refused.reason}: {_why(fetched, answer)}")
 

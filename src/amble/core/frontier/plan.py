@@ -235,11 +235,11 @@ class CrawlPlan(Intake):
     def _retries(self, visit: Visit, failure: Failure, fetched: Fetched) -> bool:
         wanted = LESSONS[failure].retried or fetched.status in self.settings.retry_statuses
         most = self.frontier.registry.settings.max_retries
-        return wanted and visit.attempt <= (min(1, most) if lasts(failure, fetched.dns_error) else most)
+        return wanted and visit.attempt <= (min(1, most) if lasts(fetched.dns_error, fetched.untrusted) else most)
 
     def _again(self, visit: Visit, lane: Lane, failure: Failure, fetched: Fetched, now: float) -> None:
         run_at = lane.pace.not_before  # a limit: when the block ends, with no wait of the URL's own on top
-        if lasts(failure, fetched.dns_error):
+        if lasts(fetched.dns_error, fetched.untrusted):
             run_at = max(run_at, now + ONCE_MORE_WAIT_S)
         elif LESSONS[failure].outcome is not Outcome.LIMITED:
             run_at = retry_at(visit.attempt, now, run_at, self.frontier.registry.settings, self._random) or run_at

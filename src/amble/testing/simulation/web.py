@@ -85,7 +85,7 @@ class SimulatedWeb(TaskFetch):
         dns = {"dns": DnsError.TRY_AGAIN, "no_such_name": DnsError.NO_SUCH_NAME}.get(fault)
         return FetchResult(
             request.url, failure=UNSENT[fault], detail=fault, phase=Phase.CONNECT, dns_error=dns,
-            local_fault=fault == "local", proxy_fault=fault == "proxy",
+            local_fault=fault == "local", proxy_fault=fault == "proxy", untrusted=fault == "tls",
         )  # fmt: skip
 
     @staticmethod
