@@ -99,10 +99,25 @@ def test_a_job_that_was_drained_is_taken_up_where_it_was_left(tmp_path: Path) ->
             second = asyncio.run(Job.take_up(store, first.job_id, **ways).run())
             counts = store.counts(first.job_id)
             rows = store.database.connect().execute("SELECT count(*), count(DISTINCT url) FROM pages").fetchall()
+            counted = store.jobs()[0].counters
         assert [site.missing for site in farm.judge().hosts] == [()]
     assert second.status is JobStatus.COMPLETED
+    assert counted == {
+        "pages": first.pages + second.pages, "requests": first.requests + second.requests, "limited": 0, "failed": 0,
+        "skipped": 0, "left_out": 0,
+    }  # fmt: skip
     assert counts.accepted == counts.final
     assert rows == [(counts.final, counts.final)]
+
+
+def test_what_a_job_did_not_fetch_is_counted_with_it(tmp_path: Path) -> None:
+    settings = Settings.of({**QUICK, "max_crawl_depth": 1})
+    with Farm([Site(name="a.test", pages=Pages(40))]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        result = asyncio.run(Job.start(store, farm.roots(), settings, **ways).run())
+        counted = store.jobs()[0].counters
+    assert result.pages < 40
+    assert counted["left_out"] == result.left_out.total() > 0
 
 
 def test_events_reach_those_who_listen_and_learning_comes_back(tmp_path: Path) -> None:

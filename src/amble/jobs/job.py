@@ -6,7 +6,7 @@ import asyncio
 import random as system_random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,6 +63,14 @@ class JobResult:
     requests: int = 0
     body_bytes: int = 0
     seconds: float = 0.0
+
+    def counters(self, before: Mapping[str, int]) -> dict[str, int]:
+        """What is kept of it with the job, added to what its earlier runs counted."""
+        counted = {
+            "pages": self.pages, "requests": self.requests, "limited": self.limited, "failed": self.failed,
+            "skipped": self.skipped, "left_out": self.left_out.total(),
+        }  # fmt: skip
+        return {name: before.get(name, 0) + count for name, count in counted.items()}
 
 
 class Job:
@@ -177,7 +185,7 @@ class Job:
             self.result.status = self._status()
             await self._recall_unlearned()
             self._keep(last=True)
-            counters = {"pages": self.result.pages, "requests": self.result.requests, "limited": self.result.limited}
+            counters = self.result.counters(self.row.counters)
             error = self._error(sys.exception()) or ""
             change = JobChange(self.row.id, self.result.status, self.clock.utc(), error, counters)
             await asyncio.wrap_future(self.store.set_job_state(change))

@@ -69,14 +69,7 @@ def domains_now(store: DuckDBStore | None) -> Table:
 
 def jobs_now(store: DuckDBStore | None) -> Table:
     """What running jobs have counted so far."""
-    counted = ((job.row.id, job.result) for job in _jobs(store))
-    return Table(
-        JOBS,
-        [
-            (job_id, json_text({"pages": result.pages, "requests": result.requests, "limited": result.limited}))
-            for job_id, result in counted
-        ],
-    )
+    return Table(JOBS, [(job.row.id, json_text(job.result.counters(job.row.counters))) for job in _jobs(store)])
 
 
 @cache
