@@ -12,8 +12,9 @@ import duckdb
 import pytest
 
 from amble.errors import StatementError, StoreError
+from amble.jobs.runner import RunningJob
 from amble.sql.connection import Connection, open_connection
-from amble.testing.farm import Farm, Pages, Robots, Site
+from amble.testing.farm import Farm, Pages, Robots, Site, Sitemap
 from amble.testing.farm.exchange import Response, html
 from tests.sql.web import FAST, QUICK, SLOW, SMALL, Paths, proxy_server, tables, wait_for, web, when
 
@@ -77,6 +78,17 @@ def test_a_stopped_crawl_is_resumed_with_what_is_left() -> None:
 
 DELAYED = Site(name="a.test", pages=Pages(30, size_bytes=2_000), robots=Robots(crawl_delay_s=0.02))
 OTHER = "ATTACH ':memory:' AS \"the other\""
+
+
+@pytest.mark.parametrize("statement", ["FROM sitemap('{}')", "EXPLAIN CRAWL (SELECT '{}') INTO pages"])
+def test_looking_around_can_be_interrupted_from_another_thread(statement: str) -> None:
+    site = Site(name="a.test", pages=Pages(30), robots=Robots(crawl_delay_s=600), sitemap=Sitemap("index"))
+    with web(site) as (farm, con):
+        stopper = when(lambda: len(farm.log()) > 0, con.interrupt)
+        with pytest.raises(duckdb.InterruptException, match="Interrupted"):
+            con.execute(statement.format(farm.url("a.test")))
+        stopper.join()
+        assert con.execute("SELECT 42").fetchall() == [(42,)]
 
 
 def interrupted(farm: Farm, con: Connection, into: str) -> str:
@@ -176,7 +188,7 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
 
         def press_twice() -> None:
             signal.pthread_kill(main, signal.SIGINT)
-            wait_for(lambda: con._running is not None and con._running.job.plan.frontier.draining)
+            wait_for(lambda: isinstance(con._running, RunningJob) and con._running.job.plan.frontier.draining)
             signal.pthread_kill(main, signal.SIGINT)
 
         presser = when(lambda: len(farm.log()) == 2, press_twice)

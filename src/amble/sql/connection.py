@@ -24,6 +24,7 @@ from amble.sql.caller import Caller
 from amble.sql.crawling import Place, run_control, run_crawl, setting_here
 from amble.sql.handed_on import HandedOn
 from amble.sql.merge import run_merge
+from amble.sql.on_engine import Working
 from amble.sql.parse import parse
 from amble.sql.result import DONE, Table
 from amble.sql.session import BAR, Session
@@ -76,7 +77,7 @@ class Connection(HandedOn):
         self._session = session
         self._tables = Temporaries()
         self._busy = threading.RLock()  # while a statement of ours runs
-        self._running: RunningJob | None = None
+        self._running: RunningJob | Working | None = None
         self._interrupted = False
 
     # -- statements
@@ -202,11 +203,12 @@ class Connection(HandedOn):
     def _place(self, caller: Caller) -> Place:
         return Place(self._duck, self._session, caller, self._watch, self._tables)
 
-    def _watch(self, running: RunningJob | None) -> None:
-        """A job begins, or is over. One that was interrupted ends as any statement does that was."""
+    def _watch(self, running: RunningJob | Working | None) -> None:
+        """A job, or other work, begins or is over. What was interrupted ends as any statement does that was."""
         stopped, self._running = self._running, running
         if running is None and self._interrupted and stopped is not None:
-            raise duckdb.InterruptException(f"INTERRUPT Error: {homes.stopped(self._duck, stopped)}")
+            how = homes.stopped(self._duck, stopped) if isinstance(stopped, RunningJob) else "Interrupted!"
+            raise duckdb.InterruptException(f"INTERRUPT Error: {how}")
         self._interrupted = False
 
     # -- what gives a connection gives one of ours

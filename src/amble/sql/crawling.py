@@ -18,7 +18,7 @@ from amble.settings_sources import Resolved
 from amble.sql import options
 from amble.sql.caller import Caller
 from amble.sql.homes import JobHome, find_job, in_use, stopped
-from amble.sql.on_engine import on_engine
+from amble.sql.on_engine import Working, on_engine
 from amble.sql.parameters import named_by, refuse_mismatch
 from amble.sql.progress import NoBar, make_bar
 from amble.sql.result import Table
@@ -54,7 +54,7 @@ class Place:
     connection: DuckDBPyConnection
     session: Session
     caller: Caller
-    watch: Callable[[RunningJob | None], None]  # told of the job that this connection waits for
+    watch: Callable[[RunningJob | Working | None], None]  # told what this connection waits for
     tables: Temporaries = field(default_factory=Temporaries)
 
     def bar(self) -> NoBar:
@@ -178,7 +178,8 @@ def _explained(
         found = on_engine(
             lambda shared: explain(
                 store, list(seeds.urls), settings, table=table, shared=shared, judge=judge, **_ways(place)
-            )
+            ),
+            place.watch,
         )
     finally:
         if judge is not None:

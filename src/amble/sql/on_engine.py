@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from amble.jobs.runner import engine
 from amble.jobs.shared import Shared
@@ -14,8 +14,16 @@ from amble.jobs.shared import Shared
 T = TypeVar("T")
 
 
-def on_engine(work: Callable[[Shared], Coroutine[Any, Any, T]]) -> T:
-    """Run it and wait. Ctrl-C cancels it."""
+class Working(NamedTuple):
+    """Work that somebody waits for; `stop` ends it, from any thread."""
+
+    stop: Callable[[], None]
+
+
+def on_engine(
+    work: Callable[[Shared], Coroutine[Any, Any, T]], watch: Callable[[Working | None], None] = lambda _: None
+) -> T:
+    """Run it and wait. Ctrl-C cancels it, and so can whoever watches: told when it begins, and None at its end."""
     at = engine()
     at.refuse_own_thread("wait for a statement")
     ended: Future[T] = Future()
@@ -38,6 +46,7 @@ def on_engine(work: Callable[[Shared], Coroutine[Any, Any, T]]) -> T:
             task.cancel()
 
     at.call(begin)
+    watch(Working(lambda: at.call(cancel)))
     try:
         return ended.result()
     except KeyboardInterrupt:
@@ -45,3 +54,5 @@ def on_engine(work: Callable[[Shared], Coroutine[Any, Any, T]]) -> T:
         with suppress(CancelledError):
             ended.result()  # what it holds is put down first
         raise
+    finally:
+        watch(None)

@@ -77,7 +77,7 @@ def entries_of(
     seeds = read_seeds(place.connection, select, values, place.caller)
     database = current_database(place.connection)
     with open_store(place.connection, database, place.session) as store:
-        return on_engine(lambda shared: _explore(store, list(seeds.urls), settings, place, shared))
+        return on_engine(lambda shared: _explore(store, list(seeds.urls), settings, place, shared), place.watch)
 
 
 async def _explore(

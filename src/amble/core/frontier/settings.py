@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from amble.core.checked import CheckedModel
 
 Names = tuple[str, ...]
-_PATH = re.compile(r"/(?!/)[!\"$-~]*")  # as it is asked for, so nothing that would have to be escaped
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+_PATH = re.compile(r"/(?!/)[!\"$-~]*")  # as it is asked for, so nothing that would have to be escaped
 
 
 class VisitSettings(CheckedModel):
