@@ -26,11 +26,11 @@ def test_what_cannot_be_stored_ends_the_crawl_and_is_fetched_by_the_next_run(
 ) -> None:
     commit, refused = Committer.commit, list[int]()
 
-    def once_broken(self: Committer, encoded: Encoded) -> None:
+    def once_broken(self: Committer, encoded: Encoded, *, straight: bool = False) -> None:
         if encoded.page_count and not refused:
             refused.append(encoded.page_count)
             raise StoreError("the database cannot be used any more")
-        commit(self, encoded)
+        commit(self, encoded, straight=straight)
 
     monkeypatch.setattr(Committer, "commit", once_broken)
     with Farm([Site(name="a.test", pages=Pages(PAGES))]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:

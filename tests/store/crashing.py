@@ -1,7 +1,7 @@
-"""A process that crawls into a file and kills itself at a named step: `python -m tests.store.crashing FILE STEP NTH`.
+"""A process that crawls into a file and kills itself at a step: `python -m tests.store.crashing FILE STEP NTH WAY`.
 
 It says on stdout what was acknowledged, a line each. Steps are those of the writer and of migrations, and `checkpoint`
-for the middle of one.
+for the middle of one. What it writes is `logged`, or goes `straight` into the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from amble.store import Batch, DuckDBStore, JobChange, JobStatus, LinkRow, TaskD
 from tests.store.support import BEGAN, page
 
 PAGES = 3_000
-LIMITS = WriterLimits(batch_size=10, linger_s=0.005, held_pages_max=60, wal_bytes_max=150_000)
+LOGGED = WriterLimits(batch_size=10, linger_s=0.005, held_pages_max=60, wal_bytes_max=150_000)
+WAYS = {"logged": LOGGED, "straight": LOGGED._replace(straight_bytes_min=1, straight_share_min=0.0)}
 
 
 def die() -> None:
@@ -66,8 +67,8 @@ def crawl(store: DuckDBStore, job_id: int) -> None:
 
 
 def main() -> None:
-    path, step, nth = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    with DuckDBStore.open(path, limits=LIMITS, step=Crash(step, nth)) as store:
+    path, step, nth, way = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    with DuckDBStore.open(path, limits=WAYS[way], step=Crash(step, nth)) as store:
         if store.jobs():
             job_id = store.jobs()[0].id
             store.resume(job_id)

@@ -28,11 +28,11 @@ def limit(database: Database) -> str:
     return str(found)
 
 
-def fill(store: DuckDBStore, pages: int = 800) -> None:
-    """A tenth of a megabyte each, in which compression finds no more than half to spare."""
+def fill(store: DuckDBStore, pages: int = 500) -> None:
+    """Four tenths of a megabyte each, in which compression finds no more than half to spare."""
     job_id, chance = new_job(store), random.Random(1)
     for number in range(pages):
-        store.submit(visit(job_id, number, body=chance.randbytes(50_000).hex())).result()
+        store.submit(visit(job_id, number, body=chance.randbytes(200_000).hex())).result()
     store.flush().result()
 
 

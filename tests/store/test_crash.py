@@ -22,9 +22,9 @@ STEPS = [
 ]  # fmt: skip
 
 
-def run(path: Path, step: str, nth: int, kill_after_s: float | None = None) -> list[str]:
+def run(path: Path, step: str, nth: int, way: str = "logged", kill_after_s: float | None = None) -> list[str]:
     """The URLs acknowledged before the process died, where asked so long after the first of them."""
-    command = [sys.executable, "-m", "tests.store.crashing", str(path), step, str(nth)]
+    command = [sys.executable, "-m", "tests.store.crashing", str(path), step, str(nth), way]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         first = b""
         if kill_after_s is not None:
@@ -71,12 +71,19 @@ def test_killed_at_a_named_step(path: Path, step: str, nth: int) -> None:
     check(path, set(acknowledged))
 
 
-def test_killed_again_and_again_at_random_moments(path: Path) -> None:
+@pytest.mark.parametrize("nth", [1, 2, 7, 20])
+def test_killed_in_the_middle_of_what_goes_straight(path: Path, nth: int) -> None:
+    acknowledged = run(path, "checkpoint", nth, "straight")
+    check(path, set(acknowledged))
+
+
+@pytest.mark.parametrize("way", ["logged", "straight"])
+def test_killed_again_and_again_at_random_moments(path: Path, way: str) -> None:
     """The same file through several deaths: what was acknowledged by any of them is there in the end."""
     chance = random.Random(5)
     acknowledged: set[str] = set()
     for _ in range(6):
-        fresh = run(path, "never", 1, kill_after_s=chance.uniform(0.0, 0.6))
+        fresh = run(path, "never", 1, way, kill_after_s=chance.uniform(0.0, 0.6))
         assert not acknowledged & set(fresh)  # nothing done is done again
         acknowledged |= set(fresh)
         check(path, acknowledged)

@@ -216,10 +216,10 @@ class Flaky:
         self.after: list[str] = []
         commit = Committer.commit
 
-        def flaky(committer: Committer, encoded: Encoded) -> None:
+        def flaky(committer: Committer, encoded: Encoded, *, straight: bool = False) -> None:
             if self.before:
                 raise Unavailable(self.before.pop(0))
-            commit(committer, encoded)
+            commit(committer, encoded, straight=straight)
             if self.after:
                 raise Unavailable(self.after.pop(0))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -30,8 +30,8 @@ RESULT = FetchResult(
 )  # fmt: skip
 
 
-def there_and_back(visited: Visited, seen: Container[str] = ()) -> Visited:
-    [item] = through(pack_visited(visited, seen))
+def there_and_back(visited: Visited, seen: Iterable[str] = ()) -> Visited:
+    [item] = through(pack_visited(visited, set(map(hash, seen))))
     return unpack_visited(*item)
 
 

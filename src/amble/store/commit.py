@@ -18,6 +18,7 @@ import duckdb
 from duckdb import Appender, DuckDBPyConnection
 
 from amble.core.outcome import Failure
+from amble.errors import StoreError
 from amble.store import storable
 from amble.store.clauses import Column, insert_extracted
 from amble.store.database import Database
@@ -74,12 +75,14 @@ class Committer:
         self._step = step
         self._appenders: dict[str, Appender] = {}
         self._starved = 0
+        self._domain_rows = 0  # written since it was last looked whether they can be fewer
 
-    def commit(self, encoded: Encoded) -> None:
-        """Write a transaction. Raises `Unavailable`, after which `recover` says whether it got through."""
+    def commit(self, encoded: Encoded, *, straight: bool = False) -> None:
+        """Write a transaction, `straight` into the file or into its log. Raises `Unavailable`, after which `recover`
+        says whether it got through."""
         for repair in (self._mend, self._set_apart, None):
             try:
-                self._transact(encoded)
+                self._transact(encoded, straight)
                 break
             except _ROW_FAULTS as fault:
                 self._roll_back()
@@ -100,28 +103,36 @@ class Committer:
     def recover(self, encoded: Encoded) -> bool:
         """Make the database usable again if it can be; whether the transaction had got through after all."""
         try:
-            last = self._last_commit_no()
+            is_stored = self._is_stored(encoded)
         except duckdb.Error:
             try:
                 self._database.reattach()
-                last = self._last_commit_no()
-            except duckdb.Error as fault:
+                is_stored = self._is_stored(encoded)
+            except (duckdb.Error, StoreError) as fault:
                 raise self._unavailable(fault) from fault
         with contextlib.suppress(duckdb.Error):
             for job_id in encoded.pages:
                 self._targets(job_id).refresh(self._connection)
-        return last >= encoded.commit_no
+        return is_stored
 
     def checkpoint(self) -> None:
         """Write the log into the file. Where that fails, the database is unusable until `recover`."""
         self._step("before_checkpoint")
         try:
-            compact(self._connection)
             self._connection.execute("CHECKPOINT")
-            self._database.empty_cache(self._connection)
         except duckdb.Error as fault:
             raise self._unavailable(fault) from fault
         self._step("checkpointed")
+
+    def tidy(self) -> None:
+        """Let go of what was replaced and of what is on disk, once it is much."""
+        try:
+            if self._domain_rows >= _DOMAIN_ROWS_SPARE:
+                compact(self._connection)
+                self._domain_rows = 0
+            self._database.empty_cache(self._connection)
+        except duckdb.Error as fault:
+            raise self._unavailable(fault) from fault
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """One statement of its own."""
@@ -133,7 +144,7 @@ class Committer:
 
     # -- one transaction
 
-    def _transact(self, encoded: Encoded) -> None:
+    def _transact(self, encoded: Encoded, straight: bool) -> None:
         self._connection.begin()
         self._step("begun")
         for target, pages in self._by_target(encoded).items():
@@ -149,11 +160,18 @@ class Committer:
         now = storable.utc(self._utc())
         self._append("amble.commits", [(encoded.commit_no, now, encoded.page_count)])
         self._step("before_commit")
-        self._connection.commit()
+        if straight:
+            self._step("before_checkpoint")
+            with self._database.straight():
+                self._connection.commit()
+            self._step("checkpointed")
+        else:
+            self._connection.commit()
         self._step("committed")
 
     def _note(self, encoded: Encoded) -> None:
         """Remember what the tables hold now."""
+        self._domain_rows += len(encoded.tables.get("domain_log", ()))
         for target, pages in self._by_target(encoded).items():
             target.note((page.url, page.crawl_time) for page in pages.values())
         for row in encoded.confirmed:
@@ -290,9 +308,10 @@ class Committer:
 
     # -- faults
 
-    def _last_commit_no(self) -> int:
-        rows = self._connection.execute("SELECT coalesce(max(commit_no), 0) FROM amble.commits").fetchall()
-        return int(rows[0][0])
+    def _is_stored(self, encoded: Encoded) -> bool:
+        """Whether its row is there. DuckDB answers `max` from statistics, and commits that failed stay in them."""
+        sql = "SELECT commit_no FROM amble.commits WHERE commit_no = $1"
+        return bool(self._connection.execute(sql, [encoded.commit_no]).fetchall())
 
     def _roll_back(self) -> None:
         self._drop_appenders()

@@ -20,14 +20,16 @@ from amble.errors import QueryRefused, StoreDamaged, StoreError, StoreLocked
 
 # Read by DuckDB 1.5 too, and new enough to compress long text with ZSTD.
 STORAGE_VERSION = "v1.5.0"
+# A quarter of what is usual: each table begins a new block whenever the log is written into the file, and half of it is
+# never filled.
+BLOCK_BYTES = 64 * 1024
 
 # A crawl writes rows by the hundred and asks for few: a second thread wakes often, finds little to do, and makes a
 # page cost a tenth more processor time.
 THREADS = 1
 
-_NEVER = (
-    "1TB"  # checkpoints are made by the writer, between transactions: a failed one must not look like a failed commit
-)
+# The log is written into the file when the writer says so, never by the way: `straight`, or a checkpoint of its own.
+_NEVER, _AT_ONCE = "1TB", "1KB"
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "checkpoint_threshold": _NEVER,
     # Merging small row groups at a checkpoint reads and compresses the same pages again and again: 2 to 3 times the
@@ -148,6 +150,16 @@ class Database:
             finally:
                 connection.execute(f"SET GLOBAL memory_limit = {quote_text(self._memory_limit)}")
 
+    @contextlib.contextmanager
+    def straight(self) -> Iterator[None]:
+        """What is committed meanwhile goes into the file at once, with what is in the log, mostly without having been
+        there. Where that fails, the database is unusable until `reattach`; that shows whether the commit failed."""
+        self._root.execute(f"SET GLOBAL checkpoint_threshold = '{_AT_ONCE}'")
+        try:
+            yield
+        finally:
+            self._root.execute(f"SET GLOBAL checkpoint_threshold = '{_NEVER}'")
+
     def reattach(self) -> None:
         """Let go of the file and take it up again; what was committed is read back from its log."""
         if not self.owned or self.path is None:
@@ -159,19 +171,21 @@ class Database:
             self._root.execute(f"DETACH {quote(self.name)}")
         self._attach()
 
+    # Nobody opens a file to see how long it is: closing it would drop the lock that DuckDB holds.
+
+    def file_bytes(self) -> int:
+        return _length(self.path) if self.path is not None else 0
+
     def wal_bytes(self) -> int:
-        """Length of the write-ahead log. Never opens a file: closing one would drop the lock DuckDB holds on it."""
-        if self.path is None:
-            return 0
-        try:
-            return os.stat(f"{self.path}.wal").st_size
-        except OSError:
-            return 0
+        """Length of the write-ahead log."""
+        return _length(f"{self.path}.wal") if self.path is not None else 0
 
     def seal(self) -> None:
         """From now on no SQL on this database touches other files, the network or the settings. Cannot be undone."""
         self._root.execute("SET GLOBAL enable_external_access = false")
-        self._root.execute("SET GLOBAL allowed_configs = ['memory_limit']")  # by us; nobody else's SQL may be a SET
+        self._root.execute(
+            "SET GLOBAL allowed_configs = ['checkpoint_threshold', 'memory_limit']"
+        )  # nobody else's SQL may be a SET
         self._root.execute("SET GLOBAL lock_configuration = true")
         self.sealed = True
 
@@ -196,11 +210,18 @@ class Database:
 
     def _attach(self) -> None:
         assert self.path is not None
-        version = f"(STORAGE_VERSION '{STORAGE_VERSION}')" if not self.path.exists() else ""
+        form = f"(STORAGE_VERSION '{STORAGE_VERSION}', BLOCK_SIZE {BLOCK_BYTES})" if not self.path.exists() else ""
         try:
-            self._root.execute(f"ATTACH {quote_text(str(self.path))} AS {quote(self.name)} {version}")
+            self._root.execute(f"ATTACH {quote_text(str(self.path))} AS {quote(self.name)} {form}")
         except duckdb.Error as refused:
             raise explain(refused, self.path) from None
+
+
+def _length(path: str | Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _cached_bytes(connection: DuckDBPyConnection) -> int:

@@ -35,12 +35,20 @@ class WriterLimits(NamedTuple):
     # Log length at which it is written into the file. About twice as much is held in memory; a longer log costs no
     # less, and a shorter one makes more, smaller row groups.
     wal_bytes_max: int = 32 * 1024 * 1024
+    # Bodies that go into the file at once, and what share of it they have to be: DuckDB goes through all of it then.
+    straight_bytes_min: int = 5 * 1024 * 1024
+    straight_share_min: float = 1 / 30
     checkpoint_retry_s: float = 30.0
     close_s_max: float = 30.0  # how long `close` waits for a store that cannot be written
 
     def in_bulk(self) -> WriterLimits:
         """Where pages come from several processes: twice as much in half as many transactions, for some 30 MB more."""
         return self._replace(batch_bytes_max=2 * self.batch_bytes_max, held_pages_max=2 * self.held_pages_max)
+
+    def goes_straight(self, body_bytes: int, wal_bytes: int, file_bytes: int) -> bool:
+        """Whether a transaction need not be logged: it is long enough, or with it the log would be."""
+        worth_bytes = max(self.straight_bytes_min, self.straight_share_min * file_bytes)
+        return body_bytes >= worth_bytes or 0 < body_bytes >= self.wal_bytes_max - wal_bytes
 
 
 class Parcel:

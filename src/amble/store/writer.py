@@ -112,16 +112,23 @@ class Writer:
 
     def _store(self, parcels: Sequence[Parcel]) -> None:
         batches = [batch for parcel in parcels for batch in parcel.batches]
+        straight = self._goes_straight(sum(parcel.body_bytes for parcel in parcels))
         try:
             if any(batch != Batch() for batch in batches):
                 encoded = encode(batches, self._numbers)
-                self._write(encoded)
+                self._write(encoded, straight)
                 self._on_commit(encoded)
         except Exception as fault:
             self._release(parcels, fault)
         else:
             self._release(parcels, None)
-            self._checkpoint_if_due()
+            self._tidy(straight)
+
+    def _goes_straight(self, body_bytes: int) -> bool:
+        """Only into a file that is ours: others have their own rules."""
+        database = self._database
+        lengths = database.wal_bytes(), database.file_bytes()
+        return database.owned and database.path is not None and self.limits.goes_straight(body_bytes, *lengths)
 
     def _gather(self) -> list[Parcel]:
         """What goes into the next transaction, as soon as it is due; nothing when closed."""
@@ -131,15 +138,16 @@ class Writer:
             self._in_hand = self._held.take(time.monotonic())
             return self._in_hand
 
-    def _write(self, encoded: Encoded) -> None:
-        """Until it is on disk, however long the disk takes [E11-E13]."""
+    def _write(self, encoded: Encoded, straight: bool) -> None:
+        """Until it is on disk, however long the disk takes [E11-E13]. What failed is logged: should that fail as well,
+        the database stays usable."""
         wait_s = self.limits.retry_s
         retried = False
         while True:
             try:
                 if retried and self._committer.recover(encoded):
                     break
-                self._committer.commit(encoded)
+                self._committer.commit(encoded, straight=straight and not retried)
                 break
             except Unavailable as fault:
                 if retried:  # the first retry is quick and quiet: two transactions may just have met
@@ -174,13 +182,15 @@ class Writer:
         for future in wanted:
             future.set_result(None)
 
-    def _checkpoint_if_due(self) -> None:
-        if not self._database.owned or self._database.wal_bytes() < self.limits.wal_bytes_max:
-            return
-        if time.monotonic() < self._no_checkpoint_before:
+    def _tidy(self, straight: bool) -> None:
+        """See that neither log nor memory grows."""
+        is_long = self._database.owned and self._database.wal_bytes() >= self.limits.wal_bytes_max
+        if not (straight or is_long) or time.monotonic() < self._no_checkpoint_before:
             return
         try:
-            self._committer.checkpoint()
+            if is_long:
+                self._committer.checkpoint()
+            self._committer.tidy()
         except Unavailable:  # the next commit meets the same fault, pauses and says so; the log has everything
             self._no_checkpoint_before = time.monotonic() + self.limits.checkpoint_retry_s
 

@@ -35,7 +35,7 @@ from amble.workers.wire import (
     unpack_errand,
 )
 
-SEEN_MAX = 50_000  # some 10 MB
+SEEN_MAX = 200_000  # some 20 MB
 GATHER_MAX = 32  # answers said at once
 GATHER_S = 0.02  # that one waits for others, at most
 NICENESS = 5  # the crawl that feeds us and stores comes first, or all would wait for it
@@ -48,7 +48,8 @@ class Worker(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._spacing = Spacing()
-        self._seen: set[str] = set()  # what the crawl is known to have seen: links to it need not be sent one by one
+        # What the crawl is known to have seen, by hash as there: links to it need not be sent one by one.
+        self._seen: set[int] = set()
         self._errands: Errands | None = None
         self._under_way: dict[int, Cancel] = {}
         self._to_say: list[Item] = []
@@ -102,7 +103,7 @@ class Worker(asyncio.BufferedProtocol):
     def _heard_seen(self, urls: Iterable[str]) -> None:
         if len(self._seen) >= SEEN_MAX:
             self._seen.clear()  # what is linked often is heard of again
-        self._seen.update(urls)
+        self._seen.update(map(hash, urls))
 
     def _sent(self, number: int, domain: str, instant: float) -> None:
         self._spacing.sent(domain, instant)

@@ -52,11 +52,11 @@ def unpack_errand(item: Item) -> tuple[Errand, float]:
     return Errand(*errand), gap_s
 
 
-def pack_visited(visited: Visited, seen: Container[str] = ()) -> Item:
+def pack_visited(visited: Visited, seen: Container[int] = ()) -> Item:
     """Pages as they were read, without their bytes; of all else the bytes, to be read by whoever decides.
 
     All links of a page go as the lines that are kept; one by one only those that may be new, or that say how they are
-    meant: of thirty that is one or two.
+    meant: of thirty that is one or two. `seen` are hashes of URLs.
     """
     result, reading = visited
     page = _pack_page(reading, seen) if isinstance(reading, Page) else None
@@ -91,9 +91,9 @@ def unpack_visited(told: Item, page: Item | None) -> Visited:
     return Visited(result, _unpack_page(page) if page is not None else None)
 
 
-def _pack_page(page: Page, seen: Container[str]) -> Item:
+def _pack_page(page: Page, seen: Container[int]) -> Item:
     charset, until = page.charset, page.robots.unavailable_after
-    links = [link for link in page.links if link.url not in seen or link.rel]
+    links = [link for link in page.links if hash(link.url) not in seen or link.rel]
     return (
         page.url,
         page.kind.value,
