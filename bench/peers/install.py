@@ -1,4 +1,7 @@
-"""The peers' own home: an environment for those in Python, beside it a folder for the one that comes with node."""
+"""The peers' own home: an environment for those in Python, beside it a folder for the one that comes with node.
+
+wget2 is a package of the system; where it can take part and be had from there, it is installed.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,10 @@ def install(home: Path) -> None:
         print(f"installing {SPIDER_RS} into {home} ...", file=sys.stderr)
         npm = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", str(home / "node")]
         subprocess.run([*npm, SPIDER_RS], check=False, stdout=sys.stderr)
+    if shutil.which("wget2") is None and can_name_hosts() and shutil.which("apt-get"):
+        print("installing wget2 ...", file=sys.stderr)
+        for command in (["update", "-qq"], ["install", "-qq", "--yes", "--no-install-recommends", "wget2"]):
+            subprocess.run(["apt-get", *command], check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
 def package_version(name: str, home: Path) -> str | None:
