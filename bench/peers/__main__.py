@@ -1,7 +1,7 @@
 """amble beside other crawlers, on the same farm in one run: `python -m bench.peers`, or `make bench-peers`.
 
 Peers are installed into a home of their own (`--home`): an environment for those in Python, and a folder of node's for
-spider-rs. wget2 is installed if apt has it; it and spider-rs take part where names can be given to them (root on Linux).
+spider-rs. wget2 is installed if apt has it. It and spider-rs take part where names can be given to them: root on Linux.
 What cannot run here is named and left out. The shop takes three minutes a crawler and runs only when asked for.
 """
 
