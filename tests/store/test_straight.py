@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from amble.errors import StoreError
-from amble.store import Batch, DuckDBStore, WriterLimits
+from amble.store import Batch, DomainRow, DuckDBStore, WriterLimits
 from amble.store.commit import Committer, Unavailable
 from amble.store.database import BLOCK_BYTES, Database
 from amble.store.rows import Encoded
@@ -211,3 +211,16 @@ def test_a_new_file_has_short_blocks_and_one_of_another_form_is_taken_as_it_is(p
             assert connection.execute("SELECT block_size FROM pragma_database_size()").fetchall() == [(block_bytes,)]
             assert connection.execute("SELECT count(*) FROM pages").fetchall() == [(1,)]
         assert os.stat(file).st_size > 0
+
+
+def test_what_was_replaced_about_domains_is_dropped_while_the_crawl_goes_on(path: Path) -> None:
+    """A job that runs for weeks learns the same few domains again and again."""
+    with DuckDBStore.open(path, limits=STRAIGHT) as store:
+        job_id = new_job(store)
+        for learned in range(50):
+            rows = [DomainRow(f"d{number}.test", requests=learned) for number in range(100)]
+            store.submit(Batch(domains=rows), urgent=True).result(WAIT_S)
+            store.submit(visit(job_id, learned, body=BODY), urgent=True).result(WAIT_S)
+        store.flush().result(WAIT_S)
+        assert ask(store, "SELECT count(*) < 2500 FROM amble.domain_log") == [(True,)]
+        assert ask(store, "SELECT count(*), min(requests) FROM amble.domains") == [(100, 49)]

@@ -183,9 +183,8 @@ class Database:
     def seal(self) -> None:
         """From now on no SQL on this database touches other files, the network or the settings. Cannot be undone."""
         self._root.execute("SET GLOBAL enable_external_access = false")
-        self._root.execute(
-            "SET GLOBAL allowed_configs = ['checkpoint_threshold', 'memory_limit']"
-        )  # nobody else's SQL may be a SET
+        ours = "['checkpoint_threshold', 'memory_limit']"  # to be set by us; nobody else's SQL may be a SET
+        self._root.execute(f"SET GLOBAL allowed_configs = {ours}")
         self._root.execute("SET GLOBAL lock_configuration = true")
         self.sealed = True
 
