@@ -177,6 +177,20 @@ def test_a_file_that_cannot_be_taken_up_again_at_once_is_tried_for_longer(
         assert ask(store, "SELECT count(*) FROM pages") == [(1,)]
 
 
+def test_a_database_of_others_that_is_given_up_ends_the_crawl(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its owner can close it: to wait for that would be to wait for ever."""
+
+    def given_up(committer: Committer, encoded: Encoded) -> bool:
+        raise duckdb.IOException("the database has been invalidated")
+
+    with duckdb.connect(str(path)) as connection, DuckDBStore(Database.over(connection), limits=QUICK) as store:
+        job_id = new_job(store)
+        Flaky(monkeypatch).before = ["no space"]
+        monkeypatch.setattr(Committer, "_is_stored", given_up)
+        with pytest.raises(StoreError, match="cannot be used any more"):
+            store.submit(visit(job_id, 1), urgent=True).result(WAIT_S)
+
+
 def test_a_log_that_fills_without_any_body_is_written_into_the_file_too(path: Path) -> None:
     steps = Steps()
     with DuckDBStore.open(path, limits=QUICK._replace(wal_bytes_max=100_000), step=steps) as store:

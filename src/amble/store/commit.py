@@ -101,7 +101,8 @@ class Committer:
         self._note(encoded)
 
     def recover(self, encoded: Encoded) -> bool:
-        """Make the database usable again if it can be; whether the transaction had got through after all."""
+        """Make the database usable again if it can be; whether the transaction had got through after all. Raises
+        `Unavailable` where it may be later, `StoreError` where it will not."""
         try:
             is_stored = self._is_stored(encoded)
         except duckdb.Error:
@@ -109,6 +110,8 @@ class Committer:
                 self._database.reattach()
                 is_stored = self._is_stored(encoded)
             except (duckdb.Error, StoreError) as fault:
+                if isinstance(fault, StoreError) and not self._database.is_our_file:
+                    raise  # nobody can take it up again
                 raise self._unavailable(fault) from fault
         with contextlib.suppress(duckdb.Error):
             for job_id in encoded.pages:

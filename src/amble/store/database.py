@@ -160,9 +160,14 @@ class Database:
         finally:
             self._root.execute(f"SET GLOBAL checkpoint_threshold = '{_NEVER}'")
 
+    @property
+    def is_our_file(self) -> bool:
+        """Whether there is a file that we opened: it can be let go and taken up again, and has our rules."""
+        return self.owned and self.path is not None
+
     def reattach(self) -> None:
         """Let go of the file and take it up again; what was committed is read back from its log."""
-        if not self.owned or self.path is None:
+        if not self.is_our_file:
             raise StoreError(
                 f"the database {self.name} cannot be used any more",
                 hint="close every connection to it, free some disk space and open it again; nothing committed is lost",
@@ -196,7 +201,7 @@ class Database:
 
     def close(self) -> None:
         """The last connection to go writes the log into the file."""
-        if self.owned and self.path is not None and self._is_attached():
+        if self.is_our_file and self._is_attached():
             with contextlib.suppress(duckdb.Error):  # invalidated, or the disk is full: the log keeps everything
                 self._root.execute(f"DETACH {quote(self.name)}")
         self._root.close()

@@ -125,10 +125,9 @@ class Writer:
             self._tidy(straight)
 
     def _goes_straight(self, body_bytes: int) -> bool:
-        """Only into a file that is ours: others have their own rules."""
         database = self._database
         lengths = database.wal_bytes(), database.file_bytes()
-        return database.owned and database.path is not None and self.limits.goes_straight(body_bytes, *lengths)
+        return database.is_our_file and self.limits.goes_straight(body_bytes, *lengths)
 
     def _gather(self) -> list[Parcel]:
         """What goes into the next transaction, as soon as it is due; nothing when closed."""
