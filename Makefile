@@ -53,6 +53,7 @@ soak: $(VENV)/.dev    ## the long campaigns
 	$(MAKE) sim SEEDS=20
 	$(BIN)/python -m amble.testing.simulation --seeds 10000 --processes 2
 	$(BIN)/python -m tests.simulation.mutants
+	$(BIN)/python -m tests.cli.damaged
 
 clean:          ## forget the environment and every cache
 	rm -rf $(VENV) .venv-peers bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

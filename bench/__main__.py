@@ -1,6 +1,7 @@
 """Every benchmark of this folder in turn: `python -m bench`, or `python -m bench NAME...` for some of them.
 
-Each runs in a process of its own, under the first line of its docstring; one that fails does not stop the others.
+Those that install what they need, `network` and `peers`, run only where they are named. Each runs in a process of its
+own, under the first line of its docstring; one that fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+NAMED_ONLY = ("network", "peers")
 
 
 def benchmarks() -> dict[str, str]:
     """Names of the modules that can be run, and what each says of itself."""
     found = {}
-    for path in sorted(FOLDER.glob("*.py")):
+    for path in sorted([*FOLDER.glob("*.py"), *(FOLDER / name / "__main__.py" for name in NAMED_ONLY)]):
         source = path.read_text()
-        if not path.stem.startswith("_") and "__main__" in source:
-            told = ast.get_docstring(ast.parse(source)) or path.stem
-            found[path.stem] = told.splitlines()[0]
+        name = path.parent.name if path.stem == "__main__" else path.stem
+        if not name.startswith("_") and name != FOLDER.name and "__main__" in source:
+            text = ast.get_docstring(ast.parse(source)) or name
+            found[name] = text.splitlines()[0]
     return found
 
 
@@ -31,7 +34,7 @@ def main(wanted: list[str]) -> int:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     failed = []
-    for name in wanted or known:
+    for name in wanted or [name for name in known if name not in NAMED_ONLY]:
         print(f"\n== {name}: {known[name]}\n", flush=True)
         if subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode:
             failed.append(name)

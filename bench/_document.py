@@ -23,6 +23,7 @@ PARTS = {  # document, and file in the folder of results, by the name of the par
     "stages": ("docs/benchmarks.md", "stages.md"),
     "workers": ("docs/benchmarks.md", "workers.md"),
     "million": ("docs/benchmarks.md", "million.md"),
+    "network": ("docs/benchmarks.md", "network.md"),
     "headline": ("README.md", "headline.md"),
 }
 

@@ -19,12 +19,15 @@ import duckdb
 
 import amble
 from amble.testing.farm import Site
+from amble.testing.farm.short import HOSTS, short_group
 from amble.testing.farm.webs import hidden_limits, isolation, many_hosts, shop, ten_thousand, throughput
+from amble.testing.lab.short.groups import GROUPS
 
 # As a site's owner would crawl it: no pause, no cap, in one process; everything else as shipped.
 FAST: Mapping[str, Any] = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "threads": 1}
 # The algorithm alone: the shipped cap of 8/s is politeness towards strangers, and a fifth of these sites bear more.
 POLITE: Mapping[str, Any] = {"max_rate": "unlimited"}
+SHORT_WAY: Mapping[str, Any] = {**POLITE, "follow_links": True}  # as the laboratory's client finds its pages
 
 
 class Scenario(NamedTuple):
@@ -62,6 +65,12 @@ POLITENESS = {
     )
 }
 
+# The laboratory's short hosts over real sockets. Several minutes for all crawlers, so only when asked for.
+SHORT = {
+    name: Scenario(name, f"{HOSTS} hosts of the laboratory's group {name}", partial(short_group, name), SHORT_WAY)
+    for name in GROUPS
+}
+
 
 class Used(NamedTuple):
     """What one process and its children took."""
@@ -74,12 +83,17 @@ class Used(NamedTuple):
 
 
 def run_measured(
-    command: Sequence[str], *, given: str = "", timeout_s: float = 600.0, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    given: str = "",
+    timeout_s: float = 600.0,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Used:
     """Run a program to its end and count everything from its first instruction to its last."""
     _compile()
     began = time.monotonic()
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=folder)
     with _Peak(process.pid) as peak:
         output = _talk(process, given, timeout_s)
     _, status, used = os.wait4(process.pid, 0)
@@ -133,7 +147,8 @@ def _talk(process: subprocess.Popen[str], given: str, timeout_s: float) -> str:
         with suppress(BrokenPipeError):
             process.stdin.write(given)
             process.stdin.close()
-        return process.stdout.read()
+        with process.stdout as output:
+            return output.read()
     finally:
         too_long.cancel()
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from amble.testing.farm import FarmProcess
+from bench._crawl_once import crawler
 from bench._scenarios import Scenario, run_measured
-from bench.crawl_cost import crawler
 
 RATE = 250  # looks a second
 

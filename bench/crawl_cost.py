@@ -5,60 +5,25 @@ every page its row in DuckDB. Counted is the processor time of the crawler's pro
 opening the file to closing it (`crawl`), and from the first instruction of the interpreter (`process`). Beside it, in
 turn, runs a bare loop of the same parts (`bench.floor`): the share of what that reaches says more than a number that
 depends on the machine. Each web is crawled a few times; the least is shown, since other work can only add.
+
+`--against COMMIT` compares instead: that commit and the sources as they lie here (or `--of COMMIT`) crawl in turn, and
+what is told is the median of the ratios of nine pairs. `one many --pairs 3 --share .2` asks less.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import signal
 import sys
-import tempfile
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
 
 from amble.testing.farm import FarmProcess
+from bench._against import compare
+from bench._checkout import checked_out
+from bench._crawl_once import Cost, crawl_once
 from bench._document import circumstances, keep, load_after
-from bench._scenarios import THROUGHPUT, Scenario, Used, rows_in, run_measured
+from bench._scenarios import THROUGHPUT, Scenario
 from bench.floor import Floors, floors_once
-
-
-class Cost(NamedTuple):
-    """One run."""
-
-    account: dict[str, Any]
-    used: Used
-    rows: int
-    file_mb: float
-    got: int
-    pages: int
-    broken: int
-
-    @property
-    def complete(self) -> bool:
-        """Whether every page was got, stored as one row, and no rule was broken on the way."""
-        return self.got == self.pages == self.rows == self.account["pages"] and not self.broken
-
-
-def crawler(scenario: Scenario, file: Path) -> list[str]:
-    """The command that crawls into a file what is named on its standard input."""
-    settings = json.dumps(dict(scenario.settings))
-    return [sys.executable, "-m", "bench._crawler", str(file), "--settings", settings]
-
-
-def crawl_once(scenario: Scenario, farm: FarmProcess, *more: str) -> Cost:
-    """Crawl a farm in a new process, into a new file."""
-    farm.clear()
-    with tempfile.TemporaryDirectory(prefix="amble-bench-") as folder:
-        file = Path(folder) / "pages.duckdb"
-        used = run_measured([*crawler(scenario, file), *more], given="\n".join(farm.roots()))
-        if used.status:
-            raise SystemExit(f"the crawl ended with {used.status}")
-        report = farm.judge()
-        account = json.loads(used.output)
-        return Cost(
-            account, used, rows_in(file), file.stat().st_size / 1e6, report.got, report.pages, report.violations
-        )
-
 
 COST_HEAD = """| web | pages | requests | pages per CPU-second (crawl) | (process) | wall | RSS | file |
 |---|---|---|---|---|---|---|---|"""
@@ -107,7 +72,14 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.crawl_cost")
     parser.add_argument("scenarios", nargs="*", choices=[[], *THROUGHPUT], help="default: all")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", metavar="COMMIT", help="compare with this commit, in turn")
+    parser.add_argument("--of", metavar="COMMIT", help="compare this commit, not the sources as they lie here")
+    parser.add_argument("--pairs", type=int, default=9, help="to compare on each web (default 9)")
+    parser.add_argument("--share", type=float, default=1.0, help="how much of each web to compare on (default 1)")
+    parser.add_argument("--minutes", type=float, default=40.0, help="begin no pair after so many (default 40)")
     arguments = parser.parse_args(argv)
+    if arguments.against is not None:
+        return _compare(arguments)
     when = circumstances()
     print(f"{when}\n\n{COST_HEAD}")
     costs_shown, shares, complete = [COST_HEAD], [SHARE_HEAD], True
@@ -125,5 +97,17 @@ def main(argv: list[str]) -> int:
     return 0 if complete else 1
 
 
+def _compare(arguments: argparse.Namespace) -> int:
+    with checked_out(arguments.against) as old, checked_out(arguments.of) as new:
+        for checkout in (old, new):
+            checkout.check()
+        complete = compare(
+            arguments.scenarios or list(THROUGHPUT), old, new, pairs=arguments.pairs, share=arguments.share,
+            minutes=arguments.minutes, say=partial(print, flush=True),
+        )  # fmt: skip
+    return 0 if complete else 1
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left lying about
     sys.exit(main(sys.argv[1:]))

@@ -16,10 +16,10 @@ import tempfile
 from pathlib import Path
 
 from amble.testing.farm import FarmProcess
+from bench._crawl_once import Cost, crawl_once
 from bench._document import circumstances, keep, load_after
 from bench._scenarios import THROUGHPUT, Scenario, machine, run_measured
 from bench._spy import py_spy, record, top_functions
-from bench.crawl_cost import Cost, crawl_once
 
 PAGES_MAX = 6_000  # through each part alone
 FUNCTIONS = 40

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -39,3 +42,20 @@ def _settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Itera
                 patch.delenv(name)
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _pace_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A port is given out again, and `a.test` at it is another site each time: what this machine and the engine of this
+    process know of its pace, perhaps a long block, is shared neither between tests nor with whoever runs them."""
+    folder = tmp_path_factory.getbasetemp() / "run" / str(next(_numbers))
+    monkeypatch.setenv("AMBLE_RUNTIME_DIR", str(folder))
+    yield
+    runner = sys.modules.get("amble.jobs.runner")
+    engine = runner._engine if runner is not None else None
+    if engine is not None and not engine.jobs():
+        engine.shared = type(engine.shared)()
+    shutil.rmtree(folder, ignore_errors=True)

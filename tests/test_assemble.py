@@ -10,6 +10,7 @@ from amble.assemble import make_plan
 from amble.core.pacing.registry import Registry
 from amble.jobs.shared import Shared
 from amble.settings import Settings
+from amble.testing.virtual import VirtualClock
 
 
 def of_a_plan(settings: Settings) -> Registry:
@@ -17,7 +18,7 @@ def of_a_plan(settings: Settings) -> Registry:
 
 
 def of_a_job(settings: Settings) -> Registry:
-    return Shared(lambda: 0.5).join(settings).registry
+    return Shared(lambda: 0.5).join(settings, VirtualClock()).registry
 
 
 ROWS = [

@@ -20,12 +20,13 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 class Site(ThreadingHTTPServer):
-    """Refuses the second request, with a Retry-After of one second; knows no page called `missing`."""
+    """Refuses one request, with a Retry-After of one second; knows no page called `missing`."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.refuses_after = 1
         self.statuses: list[int] = []
         self.lock = threading.Lock()
 
@@ -39,7 +40,7 @@ class Handler(BaseHTTPRequestHandler):
         assert isinstance(site, Site)
         with site.lock:
             status = 404 if "missing" in self.path else 200
-            if len(site.statuses) == 1:
+            if len(site.statuses) == site.refuses_after:
                 status = 429
             site.statuses.append(status)
         self.send_response(status)
@@ -108,7 +109,8 @@ def test_the_limiter_in_threads(site: Site) -> None:
 
 def test_what_was_learned_is_kept(site: Site, tmp_path: Path) -> None:
     state = tmp_path / "learned.json"
-    first = run("learned_state.py", str(state), *(site.url(path) for path in ("one", "two", "three")))
+    site.refuses_after = 10  # a refusal among the first few says too little of a limit
+    first = run("learned_state.py", str(state), *(site.url(str(number)) for number in range(12)))
     assert first[0] == "0 sites known from earlier runs"
     assert first[-1] == "1 sites known now"
     (row,) = json.loads(state.read_text())

@@ -206,7 +206,7 @@ def test_paused_resumed_stopped_and_taken_up(farm: Farm) -> None:
     job.stop()
     assert job.wait().status is JobStatus.PAUSED
     assert job.counts["waiting"] > 0
-    again = amble.resume("site.duckdb")
+    again = amble.resume("site.duckdb", allow_private=host(farm))
     assert (again.job_id, again.status) == (job.job_id, JobStatus.COMPLETED)
     assert [site.missing for site in farm.judge().hosts] == [()]
     with pytest.raises(amble.AmbleError, match="every job in this file is finished"):
@@ -299,7 +299,7 @@ def test_a_coroutine_that_is_cancelled_stops_its_job_politely(farm: Farm) -> Non
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        job = await amble.resume_async("site.duckdb")
+        job = await amble.resume_async("site.duckdb", allow_private=host(farm))
         assert (job.job_id, job.status) == (1, JobStatus.COMPLETED)
 
     asyncio.run(main())
@@ -333,7 +333,7 @@ def test_the_first_ctrl_c_stops_politely_and_says_how_to_go_on(farm: Farm, tmp_p
     said, _ = program.communicate(timeout=30)
     assert f"hint: amble.resume('{tmp_path / 'site.duckdb'}', 1)" in said
     answered = sum(entry.status == 200 and entry.path.startswith("/p") for entry in farm.log())
-    with amble.resume("site.duckdb", wait=False) as job:
+    with amble.resume("site.duckdb", wait=False, allow_private=host(farm)) as job:
         assert job.sql("SELECT count(*) FROM pages").fetchall()[0][0] >= answered
 
 
@@ -477,7 +477,7 @@ def test_a_file_whose_name_would_hide_our_tables_is_refused_before_it_is_made(fa
 def test_a_job_is_taken_up_with_its_own_batches(farm: Farm) -> None:
     with amble.crawl(root(farm), "site.duckdb", wait=False, batch_size=7, **SLOW) as job:
         until_pages(job, 2)
-    with amble.resume("site.duckdb") as job:
+    with amble.resume("site.duckdb", allow_private=host(farm)) as job:
         assert job._running.job.store._writer.limits.batch_size == 7
 
 
@@ -505,7 +505,7 @@ def test_a_job_is_taken_up_with_the_password_of_today(farm: Farm, monkeypatch: p
         with amble.crawl(root(farm), "site.duckdb", wait=False, **SLOW) as job:
             until_pages(job, 3)
         assert job.status is JobStatus.PAUSED
-        with amble.resume("site.duckdb") as again:
+        with amble.resume("site.duckdb", allow_private=host(farm)) as again:
             assert again.sql("SELECT count(*), count(error_type) FROM pages").fetchall() == [(20, 0)]
 
 
@@ -520,5 +520,5 @@ def test_more_than_a_hundred_pages_without_a_contact_warn_once(
         amble.crawl(root(farm), ":memory:", **QUICK, **contact).close()
         options = ", ".join(f"{name} = '{value}'" for name, value in {**QUICK, **contact}.items())
         with amble.connect() as con:
-            con.execute(f"CRAWL (SELECT ?) INTO pages WITH ({options})", [root(farm)])
+            con.execute(f"CRAWL (SELECT '{root(farm)}') INTO pages WITH ({options})")
     assert len([each for each in told if "whom to write to" in str(each.message)]) == 2 * warned

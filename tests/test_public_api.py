@@ -50,8 +50,10 @@ CRAWL = {
     " wait: 'bool' = True, **settings: 'Any') -> 'CrawlJob'",
     "crawl_async": "(seeds: 'str | Iterable[str]', into: 'Path | None' = None, *, table: 'str' = 'pages',"
     " **settings: 'Any') -> 'CrawlJob'",
-    "resume": "(into: 'Path', job_id: 'int | None' = None, *, wait: 'bool' = True) -> 'CrawlJob'",
-    "resume_async": "(into: 'Path', job_id: 'int | None' = None) -> 'CrawlJob'",
+    "resume": "(into: 'Path', job_id: 'int | None' = None, *, wait: 'bool' = True, trust_clauses: 'bool' = False,"
+    " **own: 'Any') -> 'CrawlJob'",
+    "resume_async": "(into: 'Path', job_id: 'int | None' = None, *, trust_clauses: 'bool' = False, **own: 'Any')"
+    " -> 'CrawlJob'",
 }
 
 JOB = {

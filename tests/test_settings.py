@@ -65,19 +65,55 @@ def test_without_pacing_only_what_the_server_asks_for_holds() -> None:
     assert refused > 31.0
 
 
+LOGIN = {"http_proxy": "http://p:1", "http_proxy_username": "me", "http_proxy_password": "old"}
+
+
 @pytest.mark.parametrize(
-    ("here", "password"),
+    "here",
     [
-        ({}, None),
-        ({"http_proxy": "http://p:1", "http_proxy_username": "me", "http_proxy_password": "x"}, "x"),
-        ({"http_proxy": "http://q:1", "http_proxy_username": "me", "http_proxy_password": "x"}, None),
-        ({"http_proxy": "http://p:1", "http_proxy_username": "you", "http_proxy_password": "x"}, None),
+        {"http_proxy": "http://p:1", "http_proxy_username": "me", "http_proxy_password": "x"},
+        {"http_proxy": "http://q:1", "http_proxy_username": "you"},
+        {"http_proxy": "none", "ca_file": "/here.pem"},
     ],
-    ids=["none here", "for this login", "for another proxy", "for another login"],
+    ids=["the same proxy", "another proxy", "no proxy"],
 )
-def test_a_password_is_not_stored_and_goes_to_no_other_proxy(here: dict[str, str], password: str | None) -> None:
-    login = {"http_proxy": "http://p:1", "http_proxy_username": "me", "http_proxy_password": "old"}
-    stored = Settings.of(login).given()
+def test_a_proxy_and_authorities_are_those_of_here_never_those_of_a_file(here: dict[str, str]) -> None:
+    stored = Settings.of({**LOGIN, "max_rate": 3, "no_proxy": "*", "allow_private": "10.0.0.0/8"}).given()
     assert "old" not in str(stored)
-    found = Settings.taken_up(stored, Settings.of(here)).fetching.http_proxy_password
-    assert (found.get_secret_value() if found else None) == password
+    found = Settings.taken_up(stored, Settings.of(here))
+    assert found.fetching == Settings.of(here).fetching
+    assert found.pacing.max_rate == 3
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "ca_file"])
+def test_a_job_that_had_a_proxy_or_authorities_is_not_taken_up_without_a_word_of_them(name: str) -> None:
+    stored = Settings.of({"http_proxy": "http://evil.test:1", "ca_file": "evil.pem"}).given()
+    other = {"http_proxy": "none", "ca_file": "none"}
+    del other[name]
+    with pytest.raises(SettingsError, match="never taken from a file") as refused:
+        Settings.taken_up(stored, Settings.of(other))
+    assert f"--{name.replace('_', '-')}" in (refused.value.hint or "")
+
+
+def test_what_a_job_keeps_that_differs_from_here_is_known() -> None:
+    job = Settings.of({"respect_robots_txt": False, "max_rate": 50, "http_proxy": "http://p:1"})
+    assert job.differences(Settings()) == [("max_rate", 50, 8), ("respect_robots_txt", False, True)]
+
+
+@pytest.mark.parametrize(
+    ("stored", "kept", "dropped"),
+    [
+        ({"max_rate": 3}, {"max_rate": 3}, ()),
+        ({"dns_threads": 4, "max_rate": 3}, {"dns_lookups": 4, "max_rate": 3}, ()),
+        ({"dns_threads": 4, "dns_lookups": 9}, {"dns_lookups": 9}, ()),
+        ({"warp_speed": 9, "max_rate": 3}, {"max_rate": 3}, ("warp_speed",)),
+        ({"dns_threads": 10**9}, {}, ("dns_threads",)),
+        ({"max_rate": [], "no_proxy": "*"}, {}, ("max_rate",)),
+    ],
+    ids=["known", "renamed", "by both names", "gone", "renamed, out of range", "a value that means nothing"],
+)
+def test_what_another_version_stored_is_carried_over_or_left_out(
+    stored: dict[str, object], kept: dict[str, object], dropped: tuple[str, ...]
+) -> None:
+    assert Settings.readable(stored) == (kept, dropped)
+    assert Settings.taken_up(stored) == Settings.of(kept)

@@ -32,18 +32,18 @@ def of(home: Path, said: dict[str, Any] | None = None, **environ: str) -> Any:
 def test_a_flag_beats_the_environment_beats_the_project_beats_the_user_beats_the_default(home: Path) -> None:
     mine = home / "config" / "amble" / "amble.toml"
     ours = home / "project" / "amble.toml"
-    mine.write_text("max_rate = 1\nmax_retries = 1\nmax_redirects = 1\ndns_threads = 1\n")
+    mine.write_text("max_rate = 1\nmax_retries = 1\nmax_redirects = 1\ndns_lookups = 1\n")
     ours.write_text("max_rate = 2\nmax_retries = 2\nmax_redirects = 2\n")
     found = of(home, {"max_rate": "4"}, AMBLE_MAX_RATE="3", AMBLE_MAX_RETRIES="3")
     told = [
         (name, found.settings.value(name), found.source(name))
-        for name in ("max_rate", "max_retries", "max_redirects", "dns_threads", "dns_cache_s")
+        for name in ("max_rate", "max_retries", "max_redirects", "dns_lookups", "dns_cache_s")
     ]
     assert told == [
         ("max_rate", 4.0, "the command line"),
         ("max_retries", 3, "AMBLE_MAX_RETRIES"),
         ("max_redirects", 2, str(ours)),
-        ("dns_threads", 1, str(mine)),
+        ("dns_lookups", 1, str(mine)),
         ("dns_cache_s", 60.0, "default"),
     ]
 
@@ -66,14 +66,17 @@ def test_somebody_elses_broken_pyproject_is_none_of_our_business(home: Path) -> 
 def test_lists_and_tables_of_a_file_reach_the_settings_and_paths_are_meant_from_there(home: Path) -> None:
     (home / "project" / "amble.toml").write_text(
         'accept_content_types = ["text/*"]\nfollow_links = false\nmax_rate = "unlimited"\nmax_crawl_pages = "none"\n'
-        'ca_file = "ca.pem"\n[rules."*.shop.example"]\ndelay = 2\n'
+        '[rules."*.shop.example"]\ndelay = 2\n'
     )
+    user = home / "config" / "amble" / "amble.toml"
+    user.parent.mkdir(parents=True, exist_ok=True)
+    user.write_text('ca_file = "ca.pem"\n')
     settings = of(home).settings
     assert settings.visiting.accept_content_types == ("text/*",)
     assert (settings.visiting.follow_links, settings.pacing.max_rate) == (False, None)
     assert settings.visiting.max_crawl_pages is None
     assert settings.pacing.rules["*.shop.example"].delay == 2
-    assert settings.fetching.ca_file == str(home / "project" / "ca.pem")
+    assert settings.fetching.ca_file == str(user.parent / "ca.pem")
 
 
 @pytest.mark.parametrize(
@@ -130,10 +133,12 @@ def test_the_usual_proxy_variables_count_least_and_a_login_goes_with_its_proxy(h
     found = of(home, None, **usual)
     assert found.settings.fetching.http_proxy == "http://usual.test:1"
     assert "proxy variables" in found.source("http_proxy_username")
-    (home / "project" / "amble.toml").write_text('http_proxy = "http://ours.test:2"\n')
+    user = home / "config" / "amble" / "amble.toml"
+    user.parent.mkdir(parents=True, exist_ok=True)
+    user.write_text('http_proxy = "http://ours.test:2"\n')
     ours = of(home, None, **usual).settings.fetching
     assert (ours.http_proxy, ours.http_proxy_username, ours.no_proxy) == ("http://ours.test:2", None, ("a.test",))
-    (home / "project" / "amble.toml").write_text('http_proxy = "none"\n')
+    user.write_text('http_proxy = "none"\n')
     assert of(home, None, **usual).settings.fetching.http_proxy is None
 
 

@@ -2,7 +2,8 @@
 
 Peers are installed into a home of their own (`--home`): an environment for those in Python, and a folder of node's for
 spider-rs. wget2 is installed if apt has it. It and spider-rs take part where names can be given to them: root on Linux.
-What cannot run here is named and left out. The shop takes three minutes a crawler and runs only when asked for.
+What cannot run here is named and left out. The shop takes three minutes a crawler and runs only when asked for;
+so do the laboratory's groups of short hosts (short-buckets, short-windows-told ...).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from amble.testing.farm import FarmProcess
 from bench._document import RESULTS, circumstances, load_after
-from bench._scenarios import POLITENESS, THROUGHPUT
+from bench._scenarios import POLITENESS, SHORT, THROUGHPUT
 from bench.peers import report
 from bench.peers.contest import Result, run
 from bench.peers.crawlers import CRAWLERS
@@ -25,8 +26,8 @@ from bench.peers.install import can_name_hosts, install
 from bench.peers.nameserver import NameServer
 from bench.peers.plot import plot
 
-WEBS = THROUGHPUT | POLITENESS
-USUAL = [name for name in WEBS if name != "shop"]
+WEBS = THROUGHPUT | POLITENESS | SHORT
+USUAL = [name for name in THROUGHPUT | POLITENESS if name != "shop"]
 EVERYONE = [crawler.name for crawler in CRAWLERS]
 
 

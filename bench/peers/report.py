@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import fill
 
-from bench._scenarios import POLITENESS, THROUGHPUT
-from bench.peers.contest import TIMEOUTS_S, Result
+from bench._scenarios import POLITENESS, SHORT, THROUGHPUT
+from bench.peers.contest import Result, timeout_s
 from bench.peers.crawlers import CRAWLERS
 
 US = "amble"
@@ -24,14 +24,14 @@ off:
 
 def text(results: Sequence[Result], circumstances: str) -> str:
     """Everything that is told of a run."""
-    limits = ", ".join(f"{name} {TIMEOUTS_S[name]:.0f} s" for name in _run(results))
+    limits = ", ".join(f"{name} {timeout_s(name):.0f} s" for name in _run(results))
     terms = fill(f"{_TERMS.strip()} {limits}.", 120)
     return "\n".join([f"{circumstances}.", "", *_settings(results), "", terms, *_tables(results)])
 
 
 def _run(results: Iterable[Result]) -> list[str]:
     ran = {result.scenario for result in results}
-    return [name for name in THROUGHPUT | POLITENESS if name in ran]
+    return [name for name in THROUGHPUT | POLITENESS | SHORT if name in ran]
 
 
 def _settings(results: Sequence[Result]) -> Iterator[str]:
@@ -48,6 +48,9 @@ def _tables(results: Sequence[Result]) -> Iterator[str]:
         if name in THROUGHPUT:
             yield f"\n### {THROUGHPUT[name].says}\n\n![pages per CPU-second, {name}]({plot_name(name)})\n"
             yield from _throughput(rows)
+        elif name in SHORT:
+            yield f"\n### {SHORT[name].says}\n"
+            yield from _short(rows)
         elif name != "alone":  # which is a column of the one beside the slow host
             yield f"\n### {POLITENESS[name].says}\n"
             yield from _politeness(rows, {row.crawler: row for row in results if row.scenario == "alone"})
@@ -82,6 +85,19 @@ def _politeness(rows: Sequence[Result], alone: dict[str, Result]) -> Iterator[st
             f"| {_named(row)} | {_got(row)} | {row.efficiency:.2f} | {row.refusals:,} ({_per_1000(row)}) | "
             f"{row.inside_retry_after:,} | {row.under_crawl_delay:,} | {row.before_robots:,} | "
             f"{row.wall_s:.0f} s |{fast}"
+        )
+
+
+def _short(rows: Sequence[Result]) -> Iterator[str]:
+    yield (
+        "| | pages got | goodput / oracle | in the laboratory | refusals (per 1000 pages) | inside Retry-After | wall |"
+        "\n|---|---|---|---|---|---|---|"
+    )
+    for row in sorted(rows, key=lambda row: -row.goodput):
+        played = "" if row.laboratory is None else f"{row.laboratory:.2f}"
+        yield (
+            f"| {_named(row)} | {_got(row)} | {row.goodput:.2f} | {played} | {row.refusals:,} ({_per_1000(row)}) | "
+            f"{row.inside_retry_after:,} | {row.wall_s:.0f} s |"
         )
 
 

@@ -14,6 +14,7 @@ from amble.core.frontier.frontier import Frontier
 from amble.core.frontier.intake import Held, Seen
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.pacing.bounds import Random
+from amble.core.pacing.machine import MachinePace
 from amble.core.pacing.registry import Registry
 from amble.core.robots.book import RobotsBook
 from amble.core.scope import Scope, roots_of
@@ -21,6 +22,8 @@ from amble.core.seeds import Seed
 from amble.core.seen import SeenSet
 from amble.crawl import Crawl
 from amble.fetcher import Fetcher, FetchResult, Resolver
+from amble.fetcher.descriptors import room_for
+from amble.machine_pace import machine_pace
 from amble.settings import Settings
 
 
@@ -35,11 +38,12 @@ def make_plan(
     window: Window | None = None,
     registry: Registry | None = None,
     book: RobotsBook | None = None,
+    machine: MachinePace | None = None,
 ) -> CrawlPlan:
     """The decisions of a crawl, without a network.
 
     `stored` are the URLs that a store holds a success of; `window` is what is kept in memory where there is a store to
-    keep the rest. Registry and book may be shared with other crawls.
+    keep the rest. Registry and book may be shared with other crawls, and `machine` with other processes.
     """
     visiting = settings.visiting
     scope = Scope(
@@ -51,10 +55,17 @@ def make_plan(
     if book is None:
         book = RobotsBook(settings.robots, settings.fetching.user_agent, random)
     if registry is None:
-        registry = Registry(settings.pacing.outlasting(settings.fetching.http_timeout), random)
+        registry = Registry(settings.pacing.outlasting(settings.fetching.http_timeout), random, machine=machine)
     frontier = frontier_kind(visiting, registry, book)
     frontier.backlog.window = window
+    fetching = settings.fetching
+    frontier.begun.most = room_for(fetching.max_total_connections, fetching.max_kept_connections).kept
     return CrawlPlan(visiting, frontier, scope, seen if seen is not None else SeenSet(), random, stored)
+
+
+def address_policy(settings: Settings, typed: Iterable[str] = ()) -> AddressPolicy:
+    """What a job may connect to: the public internet, the seeds somebody typed, and what `allow_private` opens."""
+    return AddressPolicy.of(named=typed, opened=settings.fetching.allow_private)
 
 
 def assemble(
@@ -67,13 +78,13 @@ def assemble(
     policy: AddressPolicy | None = None,
     resolver: Resolver | None = None,
 ) -> tuple[Crawl, Fetcher]:
-    """A crawl of these seeds, and the fetcher to close when it is over. Seeds that the user typed may be private."""
+    """A crawl of these seeds, and the fetcher to close when it is over. No address is private without a `policy`."""
     seeds = list(seeds)
     clock = clock or SystemClock()
-    plan = make_plan(settings, seeds, random)
+    plan = make_plan(settings, seeds, random, machine=machine_pace(settings.pacing, clock))
     fetcher = Fetcher(
         settings.fetching,
-        policy=policy or AddressPolicy.of(named=[seed.url for seed in seeds]),
+        policy=policy or address_policy(settings),
         resolver=resolver,
         clock=clock,
     )

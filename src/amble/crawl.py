@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
 from amble.clock import Clock
-from amble.core.frontier.changes import Changes, Finished, Ready
+from amble.core.frontier.changes import Changes, Finished, Ready, WaitUntil
+from amble.core.frontier.in_flight import Places
 from amble.core.frontier.lane import Lane
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.pacing.permit import Permit
@@ -23,7 +24,8 @@ from amble.workers.visitor import LocalVisitor, Visitor
 
 
 class Crawl:
-    """One crawl on one event loop. At most `in_flight_max` requests are under way, whatever the number of domains."""
+    """One crawl on one event loop. At most `in_flight_max` requests are under way, whatever the number of domains; one
+    that finds nobody to connect to does not count for long."""
 
     def __init__(
         self,
@@ -37,7 +39,7 @@ class Crawl:
         self.plan = plan
         self.visitor: Visitor = LocalVisitor(fetcher, plan.settings, plan.frontier.book.terms)
         self.clock = clock
-        self._in_flight_max = in_flight_max
+        self._places = Places(in_flight_max)
         self._on_changes = on_changes
         self.on_wants: Callable[[], None] = lambda: None  # told when the frontier may want something of a store
         self._under_way: dict[Permit, Cancel] = {}
@@ -73,21 +75,41 @@ class Crawl:
         """Send whatever may be sent now. Returns how long nothing more can happen by itself; None at the end."""
         pouring = self._take_in()
         utc, changes = self.clock.utc(), Changes()
-        while len(self._under_way) < self._in_flight_max:
+        while self._places.has_room(now := self.clock.monotonic()):
             if self._holds:
                 return math.inf
-            now = self.clock.monotonic()
             step = self.plan.next_ready(now, utc, changes)
             if changes.tells:
                 self._on_changes(changes, None, None, utc)
-                changes = Changes()
+                abandoned, changes = changes.abandoned, Changes()
+                self._abandon(abandoned)
+                if abandoned:
+                    continue
             if isinstance(step, Ready):
-                self._send(step)
+                self._send(step, now)
             elif isinstance(step, Finished):
                 return None
             else:
                 return 0.0 if pouring else max(0.0, step.instant - now)
-        return 0.0 if pouring else math.inf  # every place is taken: whoever lands makes room
+        return 0.0 if pouring else self._wait_for_places(utc)
+
+    def _wait_for_places(self, utc: datetime) -> float:
+        """Every place is taken: whoever lands makes room, or waits for nobody. Returns how long to wait at most."""
+        if self._holds:
+            return math.inf
+        now, changes = self.clock.monotonic(), Changes()
+        room_at = self._places.room_at()
+        step = self.plan.wait(WaitUntil(math.inf if room_at is None else room_at), now, utc, changes)
+        if changes.tells:
+            self._on_changes(changes, None, None, utc)
+            self._abandon(changes.abandoned)
+        return max(0.0, step.instant - now)
+
+    def _abandon(self, domains: Sequence[str]) -> None:
+        """Nobody waits any more for what is under way there."""
+        for permit, cancel in list(self._under_way.items()) if domains else ():
+            if permit.domain in domains:
+                cancel()
 
     def _take_in(self) -> bool:
         """A slice of what was found, so that others have their turn in between. Whether there is more."""
@@ -98,19 +120,22 @@ class Crawl:
         self._on_changes(self.plan.pour(self.clock.monotonic(), utc), None, None, utc)
         return bool(frontier.inflows)
 
-    def _send(self, ready: Ready) -> None:
+    def _send(self, ready: Ready, now: float) -> None:
         visit, permit = ready
         lane = self.plan.frontier.lanes[permit.domain]
+        self._places.take(permit, now)
         sent, landed = partial(self._sent, lane, permit), partial(self._landed, lane, ready)
         self._under_way[permit] = self.visitor.visit(visit, permit.gap_s, sent, landed)
 
     def _sent(self, lane: Lane, permit: Permit, instant: float) -> None:
+        self._places.sent(permit)
         if self.plan.frontier.left(lane, permit, instant):
             self._settled.set()
 
     def _landed(self, lane: Lane, ready: Ready, visited: Visited | None, error: BaseException | None) -> None:
         """However a visit ended, it ends here."""
         del self._under_way[ready.permit]
+        self._places.leave(ready.permit)
         self._settled.set()
         try:
             self._settle(lane, ready, visited, error)
@@ -146,6 +171,7 @@ class Crawl:
     def pause(self, by: str = "user") -> None:
         """Send nothing more until whoever asked for it says `resume`; others may have asked for it as well."""
         self._holds.add(by)
+        self.plan.tail.stop_clock(self.clock.monotonic())
 
     def resume(self, by: str = "user") -> None:
         self._holds.discard(by)

@@ -9,9 +9,11 @@ AmbleError
 ├── BadSelector        a CSS selector, accessor or path that cannot be read
 ├── FetcherClosed      a fetcher was asked after it was closed
 ├── WorkersDied        processes that fetch for a crawl die again and again
+├── AddressRefused     a private address that nobody typed here
 ├── StoreError         the store cannot be used, or not so
 │   ├── StoreLocked    another process holds the file
 │   ├── StoreDamaged   the file is not what it was written as
+│   ├── UntrustedClause SQL that a file brought along, and that is more than an expression
 │   └── QueryRefused   SQL that is not one harmless SELECT
 ├── PermitError        a permit was used in a way it cannot be
 │   └── AlreadySettled a permit was settled twice
@@ -67,6 +69,14 @@ class WorkersDied(AmbleError):
     """Processes that fetch for a crawl die again and again. The job can be taken up."""
 
 
+class AddressRefused(AmbleError):
+    """A job leads to private addresses that nobody typed here. `places` are as `allow_private` names them."""
+
+    def __init__(self, message: str, *, places: tuple[str, ...]) -> None:
+        super().__init__(message, hint=f"where you mean it: allow_private = {','.join(places)} (none: without them)")
+        self.places = places
+
+
 class StoreError(AmbleError):
     """The store cannot be used, or not so."""
 
@@ -81,6 +91,10 @@ class StoreDamaged(StoreError):
 
 class QueryRefused(StoreError):
     """SQL that is not one harmless SELECT."""
+
+
+class UntrustedClause(StoreError):
+    """SQL that a file brought along, and that is more than an expression over a page."""
 
 
 class PermitError(AmbleError, RuntimeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, Self
 
 from pydantic.fields import FieldInfo
@@ -22,7 +23,13 @@ PARTS: dict[str, type[CheckedModel]] = {
     "robots": RobotsSettings,
     "fetching": FetcherSettings,
 }
+# What only the person at this machine may say: never taken from the file of a job that is resumed, nor from the file of
+# a project, which may be somebody else's. A foreign file could otherwise lead requests elsewhere, or into this network.
+OWN = ("http_proxy", "http_proxy_username", "http_proxy_password", "no_proxy", "ca_file", "allow_private")
+_UNSTORED = ("http_proxy_password", "allow_private")
+_NEEDED = ("http_proxy", "ca_file")  # of these, what a job cannot do without where it had it
 SYNONYMS = {"timeout_seconds": "http_timeout"}  # another name -> the name
+RENAMED = {"dns_threads": "dns_lookups"}  # as an earlier version stored it with a job -> the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +60,51 @@ class Settings:
             raise SettingsError("min_crawl_delay is above max_crawl_delay", hint="change one of the settings named")
 
     def given(self) -> dict[str, Any]:
-        """What was set, by flat names, so that `of` makes the same settings again. Secrets stay out."""
+        """What was set, by flat names, so that `of` makes the same settings again. Secrets and permissions stay out."""
         named: dict[str, Any] = {}
         for part in PARTS:
             named |= getattr(self, part).model_dump(mode="json", exclude_unset=True)
-        return {name: value for name, value in named.items() if "password" not in name}
+        return {name: value for name, value in named.items() if name not in _UNSTORED}
 
     @classmethod
     def taken_up(cls, stored: Mapping[str, Any], here: Self | None = None) -> Self:
-        """Those that a job was given. Its password was not stored: it is that of here, if it is for the same proxy."""
-        named = dict(stored)
-        if here is not None and here.fetching.http_proxy_password is not None:
-            login = ("http_proxy", "http_proxy_username")
-            if all(named.get(name) == getattr(here.fetching, name) for name in login):
-                named["http_proxy_password"] = here.fetching.http_proxy_password
-        return cls.of(named)
+        """Those that a job was given, but for what is `OWN`: that is as it holds here. Raises SettingsError where the
+        job had such a thing and nothing is said of it here."""
+        own = (here or cls()).fetching
+        needed = {name: stored[name] for name in _NEEDED if stored.get(name) and name not in own.model_fields_set}
+        if needed:
+            flags = " ".join(f"--{name.replace('_', '-')} {quote(str(value))}" for name, value in needed.items())
+            told = " and ".join(f"{name} = {value}" for name, value in needed.items())
+            raise SettingsError(
+                f"this job was begun with {told}, and such settings are never taken from a file",
+                hint=f"say it here, if you mean it: amble resume FILE {flags} (or none), AMBLE_..., or your own file",
+            )
+        kept, _ = cls.readable(stored)
+        return cls.of({**kept, **{name: getattr(own, name) for name in OWN if name in own.model_fields_set}})
+
+    @classmethod
+    def readable(cls, stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """What a job was begun with by the names of today, `OWN` left out, and the names of what means nothing here:
+        another version may have known settings that this one does not, and values that it refuses."""
+        kept: dict[str, Any] = {}
+        dropped: list[str] = []
+        for said, value in stored.items():
+            name = RENAMED.get(said, said)
+            if name in OWN or (name != said and name in stored):
+                continue
+            try:
+                cls.of({name: value})
+            except SettingsError:
+                dropped.append(said)
+            else:
+                kept[name] = value
+        return kept, tuple(dropped)
+
+    def differences(self, other: Self) -> list[tuple[str, Any, Any]]:
+        """(name, value, value of the other) of each setting that is not the same in both, `OWN` left out."""
+        names = (name for _, name, _ in fields() if name not in OWN)
+        pairs = ((name, self.value(name), other.value(name)) for name in names)
+        return [(name, mine, theirs) for name, mine, theirs in pairs if mine != theirs]
 
     def value(self, name: str) -> Any:
         """A setting by its flat name."""

@@ -17,9 +17,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from amble import runtime_folder
 from amble.errors import SettingsError
 from amble.fetcher import proxy_from_environment
-from amble.settings import SYNONYMS, Settings, by_own_name, fields
+from amble.settings import OWN, SYNONYMS, Settings, by_own_name, fields
 
 PREFIX = "AMBLE_"
 FILE = "amble.toml"
@@ -56,8 +57,8 @@ def resolve(
     levels = (
         ({name: (value, said_by) for name, value in by_own_name(said or {}).items()}),
         _from_environment(environ),
-        _from_file(project_file(folder or Path.cwd())),
-        _from_file(user_file(environ)),
+        _from_file(project_file(folder or Path.cwd()), own=False),
+        _from_file(user_file(environ), own=True),
     )
     for level in levels:
         for name, (value, source) in level.items():
@@ -106,7 +107,11 @@ _Level = dict[str, tuple[Any, str]]
 
 def _from_environment(environ: Mapping[str, str]) -> _Level:
     """`AMBLE_MAX_RATE=2`. An empty variable is as good as none: that is how shells unset one for a single command."""
-    variables = {_name_of(variable): variable for variable, text in environ.items() if variable.startswith(PREFIX)}
+    variables = {
+        _name_of(variable): variable
+        for variable in environ
+        if variable.startswith(PREFIX) and variable != runtime_folder.VARIABLE
+    }
     known = [*(name for _, name, _ in fields()), *SYNONYMS]
     for name, variable in variables.items():
         if name not in known:
@@ -122,7 +127,9 @@ def _from_environment(environ: Mapping[str, str]) -> _Level:
     return {name: (value, spelled[name]) for name, value in own.items()}
 
 
-def _from_file(file: Path | None) -> _Level:
+def _from_file(file: Path | None, *, own: bool) -> _Level:
+    """`own`: it is a file of whoever runs this. That of a project may come with somebody else's files, so it cannot
+    lead requests elsewhere, make others believed, or open this network."""
     if file is None:
         return {}
     table = _read(file)
@@ -131,13 +138,19 @@ def _from_file(file: Path | None) -> _Level:
     if not isinstance(table, dict):
         raise SettingsError(f"{file}: tool.amble is no table", hint="write [tool.amble] and settings below it")
     try:
-        own = by_own_name(table)
+        named = by_own_name(table)
     except SettingsError as refused:
         raise SettingsError(f"{file}: {refused.message}", hint=refused.hint) from None
+    foreign = next((name for name in OWN if name in named), None) if not own else None
+    if foreign is not None:
+        raise SettingsError(
+            f"{file}: the file of a project may not set {foreign}",
+            hint=f"give it as a flag, as {PREFIX}{foreign.upper()}, or in your own file, ~/.config/amble/{FILE}",
+        )
     for name in _PATHS:
-        if isinstance(own.get(name), str) and own[name] != "none":
-            own[name] = str(file.parent / Path(own[name]).expanduser())
-    return {name: (value, str(file)) for name, value in own.items()}
+        if isinstance(named.get(name), str) and named[name] != "none":
+            named[name] = str(file.parent / Path(named[name]).expanduser())
+    return {name: (value, str(file)) for name, value in named.items()}
 
 
 def _from_proxy_variables(environ: Mapping[str, str], named: Mapping[str, Any]) -> dict[str, str]:

@@ -32,7 +32,8 @@ def read_value(name: str, value: Any, annotation: Any) -> Any:
     if bool in kinds and word in _TRUE | _FALSE:
         return word in _TRUE
     if tuple in kinds:
-        return () if word == "none" else tuple(part for part in re.split(r"[\s,]+", text.strip("[]")) if part)
+        inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text  # `[::1]:8000` is a host
+        return () if word == "none" else tuple(part for part in re.split(r"[\s,]+", inner) if part)
     if dict in kinds:
         return _table(name, text)
     return text if kinds & {int, float} else value

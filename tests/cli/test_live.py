@@ -17,14 +17,17 @@ from amble.core.pacing.events import (
     CircuitClosed,
     CircuitOpened,
     Event,
+    NobodyThere,
     PaceChanged,
     Paused,
     RobotsMissed,
+    TailBegan,
 )
 from amble.core.pacing.snapshot import DomainSnapshot
 
 PACE = DomainSnapshot(
-    domain="shop.example", strategy="gauge", delay_s=0.25, source="learned", rate=4.0, floor_s=0.2, reason="",
+    domain="shop.example", strategy="gauge", phase="at the limit", delay_s=0.25, source="learned", rate=4.0,
+    floor_s=0.2, reason="",
     crawl_delay_s=None, next_in_s=0.1, in_flight=2, parallel=8, waiting=5, latency_s=0.1, latency_p95_s=0.3,
     error_rate=0.0, circuit="closed", success_streak=3, error_streak=0, blocked_s=0.0, requests=9, successes=9,
     limited=1, failures=0,
@@ -83,6 +86,14 @@ def test_what_holds_a_domain_is_told_and_coloured(change: dict[str, object], sai
     domain = replace(SHOP, pace=replace(PACE, **change))  # type: ignore[arg-type]
     text, shade = block(replace(PROGRESS, domains=(domain,)), "x", 80, 24)[-1]
     assert (said in text, shade) == (True, colour)
+
+
+def test_another_process_that_asks_a_domain_is_told_of() -> None:
+    crowded = replace(SHOP, pace=replace(PACE, others_ask=True))
+    assert text_of(replace(PROGRESS, domains=(crowded,)))[-1] == " another amble is asking shop.example, too"
+    assert one_line(replace(PROGRESS, domains=(crowded, crowded))).endswith(
+        ", another amble is asking shop.example and 1 more, too"
+    )
 
 
 def test_without_a_terminal_one_plain_line() -> None:
@@ -174,5 +185,14 @@ def test_which_events_are_worth_a_line() -> None:
         (Paused("a.test", 30.0, "its quota is used up"), "asked for 30.0 s of pause: its quota is used up"),
         (CircuitOpened("a.test", 15.0, 5, "5 failures"), "circuit open for 15 s: 5 failures"),
         (CircuitClosed("a.test", 16.0, "it answered"), "circuit closed after 16 s"),
+        (
+            NobodyThere("a.test", "https://a.test", "connection refused", "http:// answers there"),
+            "nobody answers at https://a.test (connection refused): http:// answers there",
+        ),
+        (
+            TailBegan("tail", ["a", "b", "c", "d"], 110.0, 1, 1_800.0),
+            "nothing but failing domains is left; 4 domains without a page (a, b, c and 1 more): given up in 110 s;"
+            " 1 domain that had answered: up to 1800 s",
+        ),
     ]
     assert [told.line(event) for event, _ in events] == [line for _, line in events]

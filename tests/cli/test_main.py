@@ -15,6 +15,7 @@ import pytest
 
 from amble.cli import main
 
+OF_FILE = ["--allow-private", "127.0.0.0/8"]  # what stands in a file was not typed
 QUICK = ["--pacing", "fixed", "--fixed-delay", "0", "--max-rate", "unlimited"]
 
 
@@ -97,7 +98,7 @@ def test_seeds_come_from_a_file_with_comments(site: str, tmp_path: Path) -> None
     seeds = tmp_path / "seeds.txt"
     seeds.write_text(f"# two pages\n{site}a\n\n{site}b\n", encoding="utf-8")
     file = tmp_path / "x.duckdb"
-    assert main(["crawl", "--seeds", str(seeds), "--into", str(file), *QUICK]) == 0
+    assert main(["crawl", "--seeds", str(seeds), "--into", str(file), *QUICK, *OF_FILE]) == 0
     with duckdb.connect(str(file)) as connection:
         assert connection.execute("SELECT count(*) FROM pages").fetchall() == [(2,)]
 
@@ -105,7 +106,7 @@ def test_seeds_come_from_a_file_with_comments(site: str, tmp_path: Path) -> None
 def test_seeds_come_from_a_pipe(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{site}a\n{site}b\n"))
     file = tmp_path / "x.duckdb"
-    assert main(["crawl", "--seeds", "-", "--into", str(file), *QUICK]) == 0
+    assert main(["crawl", "--seeds", "-", "--into", str(file), *QUICK, *OF_FILE]) == 0
     with duckdb.connect(str(file)) as connection:
         assert connection.execute("SELECT count(*) FROM pages").fetchall() == [(2,)]
 
@@ -118,7 +119,22 @@ def test_more_than_a_hundred_pages_without_a_contact_warn_once(
 ) -> None:
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("".join(f"{site}a?{number}\n" for number in range(pages)), encoding="utf-8")
-    assert main(["crawl", "--seeds", str(seeds), "--into", str(tmp_path / "x.duckdb"), *QUICK, *flags]) == 0
+    assert (
+        main(
+            [
+                "crawl",
+                "--seeds",
+                str(seeds),
+                "--into",
+                str(tmp_path / "x.duckdb"),
+                *QUICK,
+                *flags,
+                "--allow-private",
+                "127.0.0.0/8",
+            ]
+        )
+        == 0
+    )
     assert capsys.readouterr().err.count("warning: more than 100 pages") == warned
 
 

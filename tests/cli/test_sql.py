@@ -8,6 +8,8 @@ import os
 import pty
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import duckdb
@@ -133,3 +135,29 @@ def test_at_a_prompt_mistakes_are_told_and_the_history_is_kept(file: str, tmp_pa
 )
 def test_words_are_completed_in_the_case_in_which_they_were_begun(typed: str, offered: list[str]) -> None:
     assert complete(typed, ["SELECT", "page_info", "pages", "pages"]) == offered
+
+
+def test_a_crawl_into_a_pipe_tells_what_to_check_where_nobody_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """https on an http port."""
+
+    class Plain(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Plain) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        port, file = server.server_address[1], str(tmp_path / "y.duckdb")
+        assert main(["sql", file, "-c", f"CRAWL (SELECT 'https://127.0.0.1:{port}/') INTO p"]) == 0
+        server.shutdown()
+    said = capsys.readouterr().err
+    assert f"nobody answers at https://127.0.0.1:{port} (" in said
+    assert said.count("http:// answers there") == 1
+    with duckdb.connect(file) as connection:
+        [(rows,)] = connection.execute("SELECT count(*) FROM p WHERE error_type IS NOT NULL").fetchall()
+        why = connection.execute("SELECT why_sent FROM amble.requests WHERE starts_with(url, 'http://')").fetchall()
+    assert (rows, why) == (1, [("nobody answered with the other scheme",)])

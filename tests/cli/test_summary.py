@@ -15,6 +15,7 @@ from amble.jobs import runner
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.testing.farm import Farm, Pages, Robots, Site
+from amble.testing.farm.limits import Limit, bucket, refusing
 
 QUICK = ["--pacing", "fixed", "--fixed-delay", "0", "--max-rate", "unlimited"]
 
@@ -76,3 +77,20 @@ def test_what_counts_as_refused_and_what_as_failed(
     receipt = "SELECT $1::INTEGER AS status, $2::DOUBLE AS retry_after_s"
     query = f"SELECT {REFUSED} IS TRUE, {FAILED} IS TRUE FROM ({receipt})"
     assert duckdb.execute(query, [status, retry_after_s]).fetchall() == [(refused, failed)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [(None, "finding the pace: still finding the pace: no refusal yet"),
+     (refusing(bucket(3.0, 3.0), "seconds"), "at the limit: it answered no faster without refusing")],
+    ids=["never refused", "refused"],
+)  # fmt: skip
+def test_the_slowest_domain_is_told_with_its_phase_and_a_true_reason(
+    limit: Limit | None, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Farm([Site(name="127.0.0.1", pages=Pages(12), limit=limit)]) as farm:
+        url, file = farm.url("127.0.0.1"), str(tmp_path / "x.duckdb")
+        assert main(["crawl", url, "--into", file, "--max-rate", "unlimited", "--follow-links", "true"]) == 0
+        assert f"; {told}\n" in capsys.readouterr().err
+        assert main(["why", url.removeprefix("http://").rstrip("/"), file]) == 0
+        assert f"phase: {told.partition(':')[0]}\n" in capsys.readouterr().out

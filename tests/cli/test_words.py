@@ -60,7 +60,9 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (JobStatus.COMPLETED_WITH_ERRORS, {}, 3),
         (JobStatus.FAILED, {}, 3),
         (JobStatus.COMPLETED, {"max_crawl_pages": 3}, 4),
-        (JobStatus.COMPLETED_WITH_ERRORS, {"max_pages_per_domain": 3}, 4),
+        (JobStatus.COMPLETED, {"max_crawl_pages": 0}, 0),
+        (JobStatus.COMPLETED_WITH_ERRORS, {"max_pages_per_domain": 3}, 3),
+        (JobStatus.CANCELLED, {"max_crawl_pages": 3}, 6),
         (JobStatus.DEFERRED, {"max_crawl_pages": 1}, 5),
         (JobStatus.PAUSED, {}, 130),
         (JobStatus.RUNNING, {}, 1),
@@ -69,6 +71,17 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_how_a_crawl_ends_as_a_number(status: JobStatus, left_out: dict[str, int], code: int) -> None:
     result = JobResult(1, status)
     result.left_out.update(left_out)
+    assert exit_of(result) == code
+
+
+@pytest.mark.parametrize(
+    ("pages", "stored", "skipped", "code"),
+    [(0, 0, 1, 3), (1, 0, 1, 0), (0, 1, 1, 0), (0, 0, 0, 0)],
+    ids=["nothing could be crawled", "something could", "it was there already", "there was nothing to do"],
+)
+def test_where_nothing_could_be_crawled_the_number_says_so(pages: int, stored: int, skipped: int, code: int) -> None:
+    """As where robots.txt disallows the only seed, or its address is forbidden."""
+    result = JobResult(1, JobStatus.COMPLETED, pages=pages, stored=stored, skipped=skipped)
     assert exit_of(result) == code
 
 

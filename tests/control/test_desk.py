@@ -100,7 +100,7 @@ def test_a_running_crawl_is_looked_at_paused_resumed_and_stopped_by_others(farm:
             process.kill()
     assert farm.judge().again == 0
     assert amble("stop", file).returncode == 1, "nothing runs there now"
-    resumed = amble("resume", file, "--json")
+    resumed = amble("resume", file, "--json", "--allow-private", "127.0.0.0/8")
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads(amble("jobs", file, "--json").stdout)[0]["done"] == PAGES
     assert not list(tmp_path.glob("*.control"))

@@ -53,34 +53,51 @@ def test_a_block_is_read(raw: bytes, pairs: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"HTTP/1.1 200 OK\nA: b\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nA: b\n\r\n",
-        b"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nA: b\r\n\n",
-        b"HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nA b: c\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n: b\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: a\rContent-Length: 5\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer Encoding: chunked\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1, 01\r\n\r\n",
     ],
     ids=[
-        "LF then CRLF",
-        "CRLF then LF",
-        "bare CR",
-        "LF as the end",
-        "fold at the start",
-        "blank before the colon",
-        "blank in the name",
-        "no name",
-        "no colon",
+        "a blank before the colon of a length",
+        "a transfer encoding with a line ending of its own",
+        "a length behind a bare CR",
+        "a blank in the name of a transfer encoding",
         "two lengths [A10]",
         "two lengths in one [A10]",
     ],
 )
 def test_a_block_is_not_believed(raw: bytes) -> None:
     assert isinstance(read(raw), Malformed)
+
+
+@pytest.mark.parametrize(
+    ("what", "raw"),
+    [
+        ("CRLF among LF", b"HTTP/1.1 200 OK\nodd: b\r\nGood: 1\n\n"),
+        ("LF among CRLF", b"HTTP/1.1 200 OK\r\nodd: b\nGood: 1\r\n\r\n"),
+        ("bare CR", b"HTTP/1.1 200 OK\r\nodd: b\rc\r\nGood: 1\r\n\r\n"),
+        ("fold at the start", b"HTTP/1.1 200 OK\r\n odd: b\r\nGood: 1\r\n\r\n"),
+        ("blank before the colon", b"HTTP/1.1 200 OK\r\nodd : b\r\nGood: 1\r\n\r\n"),
+        ("blank in the name", b"HTTP/1.1 200 OK\r\nodd one: c\r\nGood: 1\r\n\r\n"),
+        ("parenthesis in the name", b"HTTP/1.1 200 OK\r\nodd(1): c\r\nGood: 1\r\n\r\n"),
+        ("name beyond ASCII", b"HTTP/1.1 200 OK\r\n\xc3\xb6dd: c\r\nGood: 1\r\n\r\n"),
+        ("no name", b"HTTP/1.1 200 OK\r\n: b\r\nGood: 1\r\n\r\n"),
+        ("no colon", b"HTTP/1.1 200 OK\r\nodd\r\nGood: 1\r\n\r\n"),
+    ],
+)
+def test_one_odd_header_field_is_dropped_and_not_the_answer(what: str, raw: bytes) -> None:
+    block = read(raw)
+    assert isinstance(block, HeaderBlock)
+    assert list(block.headers) == [("Good", "1")]
+
+
+def test_of_several_content_types_the_last_counts() -> None:
+    """Fetch 3.5."""
+    headers = Headers([("Content-Type", "text/plain"), ("X", "1"), ("content-type", "text/html")])
+    assert (headers.get_last("content-type"), headers.get_last("x"), headers.get_last("y")) == ("text/html", "1", None)
 
 
 @pytest.mark.parametrize(

@@ -126,11 +126,13 @@ def put_together(
     anywhere: bool = False,
     **settings: Any,
 ) -> tuple[Crawl, Fetcher, Crawled]:
-    """A crawl that has not begun. `policy=None` is what users get: the seeds are named, nothing else is opened."""
+    """A crawl that has not begun. `policy=None`: the seeds were typed, nothing else is opened."""
     crawled = Crawled()
+    found = [seed_url(seed) for seed in seeds]
+    policy = policy or AddressPolicy.of(named=[seed.url for seed in found])
     crawl, fetcher = assemble(
         Settings.of({**QUICK, **settings}),
-        [seed_url(seed) for seed in seeds],
+        found,
         crawled.on_changes,
         policy=policy,
         resolver=resolver or Names(),

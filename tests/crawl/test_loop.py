@@ -270,3 +270,15 @@ async def test_what_each_kind_of_visit_asks_for() -> None:
     image = Headers([("Content-Type", "image/png")])
     assert page.keep_body(200, image) is Failure.CONTENT_TYPE_REJECTED
     assert page.keep_body(404, image) is page.keep_body(200, Headers()) is None
+
+
+@in_virtual_time
+async def test_hosts_that_nobody_can_connect_to_hold_up_nobody() -> None:
+    """Twenty black holes and three places: the good sites are done long before the first connection is given up."""
+    holes = [f"http://hole{number}.test/" for number in range(20)]
+    good = [url for number in range(5) for url in site(f"h{number}.test", 3)]
+    scene = Scene(holes + good, in_flight_max=3, took_s=0.1)
+    scene.fetcher.connect_s = {url: 600.0 for hole in holes for url in (hole, f"{hole}robots.txt")}
+    await scene.run()
+    done_at = max(at for at, url in scene.fetcher.sent if "hole" not in url)
+    assert done_at < 30.0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from random import Random
 
@@ -40,6 +42,7 @@ class Campaign:
     random: Random
     deaths: Counter[str] = field(default_factory=Counter)
     known: list[Known] = field(default_factory=list)  # after each death
+    killed_at: list[float] = field(default_factory=list)  # monotonic, at the latest
 
     def kill_at_a_moment(self, longest_s: float) -> bool:
         """Whether the process was killed, and not finished before."""
@@ -63,11 +66,11 @@ class Campaign:
         if life_s is not None:
             ready.poll(PATIENCE_S)
             process.join(life_s)
-            process.kill()
+            self._kill(process)
         elif happened is not None:
             while process.is_alive() and not happened():
                 process.join(0.005)
-            process.kill()
+            self._kill(process)
         process.join(PATIENCE_S)
         code = process.exitcode
         process.close()
@@ -75,9 +78,15 @@ class Campaign:
         if code != KILLED:
             assert code == 0, f"the crawl ended with {code}"
             return False
+        if orders.crash_at is not None:
+            self.killed_at.append(time.monotonic())
         self.deaths[orders.crash_at or "moment"] += 1
         self.look()
         return True
+
+    def _kill(self, process: ForkServerProcess) -> None:
+        self.killed_at.append(time.monotonic())
+        process.kill()
 
     # -- looking
 

@@ -37,6 +37,7 @@ class Orders:
     settings: dict[str, Any]
     crash_at: str | None = None  # the step of the store at which it kills itself ...
     crash_after: int = 0  # ... when it has reached it more often than this
+    linger_s: float = 0.1
     wal_bytes_max: int = 100_000  # short, so that there are checkpoints to be killed at
 
 
@@ -58,8 +59,8 @@ class NotingStore(DuckDBStore):
 
     notes = -1
 
-    def submit(self, batch: seam.Batch, *, urgent: bool = False) -> Future[None]:
-        future = super().submit(batch, urgent=urgent)
+    def submit(self, batch: seam.Batch, *, urgent: bool = False, soon: bool = False) -> Future[None]:
+        future = super().submit(batch, urgent=urgent, soon=soon)
         text = "".join(f"{page.url} {page.content_hash}\n" for page in batch.pages).encode()
         if text:
             future.add_done_callback(lambda done: None if done.exception() else _write(self.notes, text))
@@ -71,7 +72,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 async def run(orders: Orders, ready: Connection) -> bool:
-    limits = WriterLimits(linger_s=0.1, wal_bytes_max=orders.wal_bytes_max)
+    limits = WriterLimits(linger_s=orders.linger_s, wal_bytes_max=orders.wal_bytes_max)
     ways: dict[str, Any] = {
         "policy": AddressPolicy.of(opened=["127.0.0.0/8"]),
         "resolver": FarmResolver(Directory(Site(name=name) for name in orders.names)),

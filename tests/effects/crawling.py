@@ -44,6 +44,7 @@ class Site(ThreadingHTTPServer):
     daemon_threads = True
     sitemap = False
     failing = False
+    mute = False
     refusing = 0  # so many requests more
 
     def __init__(self) -> None:
@@ -71,7 +72,10 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/slow":
             time.sleep(SLOW_S)
         if self.server.failing and path not in ("/robots.txt", "/"):
-            return self._send(404, "")
+            return self._send(403, "")  # perhaps all of it: a page that is missing speaks of itself alone
+        if self.server.mute and path == "/a":
+            self.close_connection = True
+            return None
         if self.server.refusing and path == "/a":
             self.server.refusing -= 1
             return self._send(429, "", retry_after="1")
@@ -169,6 +173,12 @@ def of_a_page(settings: Settings) -> Any:
 def of_a_page_that_is_refused(settings: Settings) -> Any:
     with site() as server, DuckDBStore.open(":memory:") as store:
         server.refusing = 1
+        return crawl(server, store, settings, "/a")
+
+
+def of_a_page_that_never_comes(settings: Settings) -> Any:
+    with site() as server, DuckDBStore.open(":memory:") as store:
+        server.mute = True
         return crawl(server, store, settings, "/a")
 
 

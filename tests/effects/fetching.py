@@ -8,12 +8,17 @@ from unittest.mock import patch
 
 import pycurl
 
+from amble.assemble import address_policy
 from amble.clock import SystemClock
 from amble.core.addresses import AddressPolicy
 from amble.fetcher import Fetcher
 from amble.fetcher.curl import Transfer
 from amble.fetcher.deadlines import Deadlines
+from amble.fetcher.descriptors import room_for
+from amble.fetcher.kept import KeptConnections
 from amble.fetcher.multi import Multi
+from amble.fetcher.sessions import TlsSessions
+from amble.fetcher.slots import Slots
 from amble.settings import Settings
 from amble.workers.pool import threads_of
 
@@ -30,17 +35,27 @@ class Recording:
 
 def told_to_curl(settings: Settings) -> dict[int, Any]:
     with patch.object(pycurl, "Curl", Recording):
-        easy: Any = Transfer(settings.fetching, settings.fetching.ca_file or "ca", None, SystemClock()).easy  # type: ignore[arg-type]
+        ca_file, kept = settings.fetching.ca_file or "ca", KeptConnections(1, lambda place: None)
+        easy: Any = Transfer(settings.fetching, ca_file, None, SystemClock(), kept, TlsSessions()).easy  # type: ignore[arg-type]
     assert isinstance(easy, Recording)
     return easy.told
+
+
+def judged_private(settings: Settings) -> Any:
+    """What the policy of a job says of an address that nobody typed."""
+    return address_policy(settings).check("localhost", 8000, ["127.0.0.1"])
 
 
 def told_to_resolver(settings: Settings) -> tuple[Any, ...]:
     resolver: Any = Fetcher(settings.fetching, policy=AddressPolicy())._resolver
     try:
-        return resolver._remember_s, resolver._inner._timeout_s, resolver._inner._threads._max_workers
+        return resolver._remember_s, resolver._inner._timeout_s, resolver._inner._at_once_max
     finally:
         resolver.close()
+
+
+def kept(settings: Settings) -> int:
+    return room_for(settings.fetching.max_total_connections, settings.fetching.max_kept_connections).kept
 
 
 def processes(settings: Settings) -> int:
@@ -53,11 +68,12 @@ def judged_late(settings: Settings) -> list[str | None]:
     class Transferred:
         def __init__(self, headers: object) -> None:
             self.sent_at, self.headers, self.window_from, self.window_bytes, self.body_bytes = 0.0, headers, None, 0, 0
+            self.header_timeout_s = settings.fetching.header_timeout_s  # as of a request that brings none of its own
 
     loop = asyncio.new_event_loop()
     try:
         multi: Multi[Transfer] = None  # type: ignore[assignment]
-        deadlines = Deadlines(settings.fetching, multi, SystemClock(), loop)
+        deadlines = Deadlines(settings.fetching, multi, Slots(1, loop), SystemClock(), loop)
         silent: Any = Transferred(None)
         dripping: Any = Transferred(())
         told = []

@@ -17,6 +17,7 @@ from amble.settings import Settings
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 REQUESTS = 260
+_numbers = count()
 
 
 def answer_to(number: int) -> Answer:
@@ -51,6 +52,37 @@ def story(settings: Settings) -> list[tuple[float, float, int, str]]:
         else:
             now = max(permit, now + 1e-6)
     return told
+
+
+def outage(settings: Settings) -> list[float]:
+    """When a domain is asked that fails for ten minutes."""
+    pace = Registry(settings.pacing, lambda: 0.5).pace("a.test", 0.0, T0)
+    asked, now = [], 0.0
+    while now < 600.0:
+        permit = pace.reserve(now)
+        if isinstance(permit, Permit):
+            pace.sent(permit, now)
+            pace.settle(permit, Answer(500, elapsed_s=0.1), now)
+            asked.append(now)
+        else:
+            now = max(permit, now + 1e-6)
+    return asked
+
+
+def beside_another(settings: Settings) -> bool:
+    """Whether a second limiter, as another process would have one, may ask a domain that the first has just asked."""
+    first, second, url = Limiter(settings.pacing), Limiter(settings.pacing), f"https://{next(_numbers)}.example/"
+    assert first.try_permit(url) is not None
+    return second.try_permit(url) is not None
+
+
+def told_to_come_back(settings: Settings) -> bool:
+    """Whether a limiter waits for an hour, asked to."""
+    limiter, url = Limiter(settings.pacing), f"https://{next(_numbers)}.example/"
+    permit = limiter.try_permit(url)
+    assert permit is not None
+    permit.settle(status=429, headers={"Retry-After": "3600"})
+    return limiter.snapshot().domains[0].blocked_s > 600
 
 
 def breaker(settings: Settings) -> list[str]:

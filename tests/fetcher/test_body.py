@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -352,3 +353,47 @@ async def test_bodies_of_the_web_platform() -> None:
         else:
             assert result.failure is None, (path.name, result.detail)
             assert result.body
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what came over the wire")
+@pytest.mark.parametrize("wanted", [{}, {"keep_prefix": True}], ids=["whole", "prefix"])
+async def test_what_hides_in_the_framing_counts(wanted: dict[str, Any]) -> None:
+    """A body of a byte in each 16 KB: the rest are extensions of its chunks, which libcurl drops without a count."""
+
+    async def hides(connection: Connection) -> None:
+        await connection.request()
+        await connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await connection.send_forever((b"1;" + b"x" * 16_000 + b"\r\na\r\n") * 4)
+
+    async with serve(hides) as server, fetcher(max_response_bytes=200_000, http_timeout=60.0) as f:
+        result = await f.fetch(FetchRequest(server.url(), **wanted))
+    if wanted:
+        assert (result.failure, result.truncated) == (None, True)
+    else:
+        assert (result.failure, result.body) == (Failure.CONTENT_TOO_LARGE, None)
+    assert "on the wire" in result.detail
+
+
+async def test_honest_framing_does_not_count_against_a_body() -> None:
+    """A body just below the limit, that takes its time, over a connection that has brought as much before."""
+    body = b"y" * 190_000
+
+    async def slowly(connection: Connection) -> None:
+        while await connection.request():
+            await connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for at in range(0, len(body), 10_000):
+                await connection.send(b"%x\r\n%s\r\n" % (10_000, body[at : at + 10_000]))
+                await asyncio.sleep(0.03)
+            await connection.send(b"0\r\n\r\n")
+
+    async with serve(slowly) as server, fetcher(max_response_bytes=200_000) as f:
+        results = [await f.fetch(FetchRequest(server.url())) for _ in range(3)]
+        assert server.connections == 1
+    assert {result.body for result in results} == {body}
+
+
+@pytest.mark.parametrize("coding", ["none", "identity", "UTF-8", "7bit", "gzip;q=1", "Identity;q=1", "None, gzip"])
+def test_odd_content_encodings_are_taken_as_what_they_mean(coding: str) -> None:
+    body = Body(decoders_for([part.strip() for part in coding.split(",")]), 10_000)
+    body.write(gzip.compress(PAGE) if "gzip" in coding else PAGE)
+    assert body.finish() == PAGE

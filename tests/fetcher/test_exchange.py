@@ -10,7 +10,7 @@ import pytest
 from amble.core.outcome import Failure
 from amble.errors import BadHeader, BadUrl, FetcherClosed
 from amble.fetcher import FetchRequest, Phase
-from amble.fetcher.engine import Slots
+from amble.fetcher.slots import Slots
 from amble.fetcher.watcher import LoopWatcher
 from amble.testing.rawserver import Connection, answer, answer_each, response, serve
 from tests.fetcher.helpers import Names, fetcher, open_sockets, until
@@ -178,7 +178,7 @@ async def test_a_dead_kept_connection_does_not_make_libcurl_ask_twice() -> None:
         assert (await f.fetch(FetchRequest(server.url("/1")))).status == 200
         result = await f.fetch(FetchRequest(server.url("/2")))
         assert server.paths == ["/1", "/2"]
-        assert (result.failure, result.local_fault) == (Failure.NETWORK_RESET, True)
+        assert (result.failure, result.stale, result.local_fault) == (Failure.NETWORK_RESET, True, False)
         assert (await f.fetch(FetchRequest(server.url("/3")))).status == 200
     assert server.paths == ["/1", "/2", "/3"]
 
@@ -204,7 +204,7 @@ async def test_it_does_not_either_when_its_pin_is_no_longer_held() -> None:
         await f.fetch(FetchRequest(other.url(host="other.test")))
         gate.set()
         closed = await waiting
-        assert (closed.failure, closed.local_fault) == (Failure.NETWORK_RESET, True)
+        assert (closed.failure, closed.stale, closed.local_fault) == (Failure.NETWORK_RESET, True, False)
         await at_once.abort()
         again = await f.fetch(FetchRequest(server.url("/4")))
         assert again.failure is Failure.NETWORK_RESET  # by the server: it was reached
@@ -245,10 +245,13 @@ async def test_more_requests_than_connections_wait_their_turn_without_losing_tim
 
 async def test_no_more_connections_are_kept_than_allowed() -> None:
     """P2c: idle ones are closed to make room."""
-    async with serve(answer_each(lambda head: response(b"x"))) as server, fetcher(max_total_connections=5) as f:
+    async with (
+        serve(answer_each(lambda head: response(b"x"))) as server,
+        fetcher(max_total_connections=2, max_kept_connections=3) as f,
+    ):
         for i in range(30):
             assert (await f.fetch(FetchRequest(server.url(host=f"h{i}.test")))).status == 200
-            assert server.open_connections <= 6  # the server may not have seen the last one close
+        await until(lambda: server.open_connections <= 5)
         results = await asyncio.gather(*(f.fetch(FetchRequest(server.url(host=f"g{i}.test"))) for i in range(30)))
         assert {result.status for result in results} == {200}
         await until(lambda: server.open_connections <= 5)

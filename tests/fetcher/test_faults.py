@@ -208,6 +208,23 @@ async def test_deadlines_say_where(
     assert at_least_s - 0.01 <= result.elapsed_s < 2.0
 
 
+@pytest.mark.parametrize(
+    ("request_s", "setting_s"),
+    [(0.2, 30.0), (30.0, 0.2), (None, 0.2)],
+    ids=["its own", "not above the setting", "none"],
+)
+async def test_a_request_may_have_less_time_for_its_headers(request_s: float | None, setting_s: float) -> None:
+    async with serve(never_answers) as server, fetcher(header_timeout_s=setting_s, http_timeout=60.0) as f:
+        result = await f.fetch(FetchRequest(server.url(), header_timeout_s=request_s))
+        assert (result.failure, result.phase, result.detail) == (
+            TIMEOUT,
+            Phase.HEADERS,
+            "headers not complete after 0.2 s",
+        )
+        patient = await f.fetch(FetchRequest(server.url(), header_timeout_s=None if request_s is None else 0.1))
+        assert patient.failure is TIMEOUT  # the same handle, with another time
+
+
 async def test_a_slow_but_steady_body_lives() -> None:
     async def steady(connection: Connection) -> None:
         await connection.request()
@@ -220,22 +237,48 @@ async def test_a_slow_but_steady_body_lives() -> None:
     assert (result.failure, result.body) == (None, b"x" * 1000)
 
 
-async def test_a_full_backlog_is_a_timeout_of_connecting() -> None:
+@contextmanager
+def black_hole() -> Iterator[int]:
+    """A port whose queue is full: what is sent there to connect is dropped."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(0)
-    port = listener.getsockname()[1]
-    fillers = []
-    for _ in range(4):
-        filler = socket.socket()
+    fillers = [socket.socket() for _ in range(4)]
+    for filler in fillers:
         filler.setblocking(False)
-        filler.connect_ex(("127.0.0.1", port))
-        fillers.append(filler)
-    async with fetcher(connect_timeout_s=0.2) as f:
-        result = await f.fetch(FetchRequest(f"http://site.test:{port}/"))
-    for filler in [*fillers, listener]:
-        filler.close()
+        filler.connect_ex(listener.getsockname())
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        for each in [*fillers, listener]:
+            each.close()
+
+
+async def test_a_full_backlog_is_a_timeout_of_connecting() -> None:
+    with black_hole() as port:
+        async with fetcher(connect_timeout_s=0.2) as f:
+            result = await f.fetch(FetchRequest(f"http://site.test:{port}/"))
     assert (result.failure, result.phase, result.started_at) == (TIMEOUT, Phase.CONNECT, None)
+
+
+async def test_whoever_waits_for_nobody_leaves_its_slot_to_others_and_has_it_again_at_the_end() -> None:
+    """One slot, three connections that never come about: a good host is asked long before these are given up."""
+    with black_hole() as port:
+        async with (
+            fetcher(connect_timeout_s=60.0, http_timeout=60.0, max_total_connections=1) as f,
+            serve(answer(response(b"x"))) as good,
+        ):
+            holes = [asyncio.create_task(f.fetch(FetchRequest(f"http://hole{n}.test:{port}/"))) for n in range(3)]
+            await asyncio.sleep(0)
+            async with asyncio.timeout(30):
+                result = await f.fetch(FetchRequest(good.url()))
+            assert result.failure is None
+            for hole in holes:
+                hole.cancel()
+            await asyncio.gather(*holes, return_exceptions=True)
+            assert f._engine is not None
+            assert f._engine.slots.take_now(), "the only slot"
+            assert not f._engine.slots.take_now(), "none that nobody has"
 
 
 # --- Connections that break ------------------------------------------------------------------------------------------

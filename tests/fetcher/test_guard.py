@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import pycurl
@@ -22,6 +22,9 @@ from amble.fetcher.calls import awaited
 from amble.fetcher.curl import Transfer
 from amble.fetcher.engine import Engine
 from amble.fetcher.guard import Guard, Pin, Route, packed, pin_host
+from amble.fetcher.kept import KeptConnections
+from amble.fetcher.multi import Multi
+from amble.fetcher.sessions import TlsSessions
 from amble.testing.rawserver import RawServer, answer_each, response, serve
 from tests.effects.fetching import Recording
 from tests.fetcher.helpers import LOOPBACK_OPEN, Names, fetcher
@@ -183,7 +186,8 @@ async def test_a_pin_that_libcurl_has_lost_leads_nowhere() -> None:
 def test_a_handle_that_goes_elsewhere_takes_its_pin_back() -> None:
     """libcurl would else hold one for every host that was ever asked."""
     with patch.object(pycurl, "Curl", Recording):
-        transfer = Transfer(FetcherSettings(), "ca", None, SystemClock())  # type: ignore[arg-type]
+        kept, multi = KeptConnections(1, lambda place: None), cast("Multi[Transfer]", None)
+        transfer = Transfer(FetcherSettings(), "ca", multi, SystemClock(), kept, TlsSessions())
     a, b = (pin_host(host, ("127.0.0.1",), 80) for host in ("a.test", "b.test"))
     for pin, told in [(a, a.resolve), (a, a.resolve), (b, a.forget + b.resolve), (a, b.forget + a.resolve)]:
         transfer.prepare(FetchRequest("http://site.test/"), "http://site.test/", Route(pin), None)
@@ -206,3 +210,50 @@ async def test_ipv6() -> None:
     async with serve(HELLO, host="::1") as server, fetcher(policy=LOOPBACK_OPEN) as f:
         literal = await f.fetch(FetchRequest(server.url(host="[::1]")))
     assert (literal.status, literal.peer_ip) == (200, "::1")
+
+
+REDIRECTS = [
+    # from                                                 found at, in turn           to a typed private one?
+    ("a typed private one", "mine.test", [["10.0.0.2"]], True),
+    ("a typed address", "10.0.0.2", [["10.0.0.2"]], True),
+    ("a typed public one", "mine.test", [["93.184.216.34"]], False),
+    ("a typed one of both", "mine.test", [["10.0.0.2", "93.184.216.34"]], False),
+    ("one that has just become private", "mine.test", [["93.184.216.34"], ["10.0.0.2"]], False),
+    ("one that has just become public", "mine.test", [["10.0.0.2"], ["93.184.216.34"]], False),
+    ("one that nobody typed", "other.test", [["10.0.0.2"]], False),
+    ("one that was never asked", "mine.test", [], False),
+]
+
+
+@pytest.mark.parametrize(
+    ("found_on", "answers", "passes"), [row[1:] for row in REDIRECTS], ids=[r[0] for r in REDIRECTS]
+)
+def test_a_private_site_that_was_typed_is_reached_by_redirects_of_another_such_one_d4(
+    found_on: str, answers: list[list[str]], passes: bool
+) -> None:
+    guard = Guard(AddressPolicy.of(named=["http://mine.test/", "http://10.0.0.2/", "http://wiki.test/"]))
+    for addresses in answers:
+        guard.check(found_on, 80, tuple(addresses), None)
+    redirected = guard.check("wiki.test", 80, ("10.0.0.1",), found_on, is_redirect=True)
+    linked = guard.check("wiki.test", 80, ("10.0.0.1",), found_on)
+    stranger = guard.check("wiki.corp.test", 80, ("10.0.0.1",), found_on, is_redirect=True)
+    assert isinstance(redirected, Route) is passes
+    assert not isinstance(linked, Route), "a link says less than a server that sends us on"
+    assert not isinstance(stranger, Route), "which nobody typed"
+
+
+@pytest.mark.parametrize(
+    ("found_on", "met_here", "passes"),
+    [("mine.test", [], True), ("mine.test", ["93.184.216.34"], False), ("other.test", [], False)],
+    ids=["typed, and met by another process", "met here, and public", "nobody typed it"],
+)
+def test_a_redirect_of_a_private_site_that_another_process_asked_counts_d4(
+    found_on: str, met_here: list[str], passes: bool
+) -> None:
+    guard = Guard(AddressPolicy.of(named=["http://mine.test/", "http://wiki.test/"]))
+    for address in met_here:
+        guard.check(found_on, 80, (address,), None)
+    found = guard.check("wiki.test", 80, ("10.0.0.1",), found_on, is_redirect=True, sent_by_private=True)
+    assert isinstance(found, Route) is passes
+    linked = guard.check("wiki.test", 80, ("10.0.0.1",), found_on, sent_by_private=True)
+    assert not isinstance(linked, Route)

@@ -15,8 +15,9 @@ import pytest
 from amble.core.outcome import Failure
 from amble.fetcher import FetchRequest
 from amble.fetcher.resolver import (
+    ADDRESS_REMEMBERED_MIN_S,
     CLOSED,
-    ERROR_REMEMBERED_S,
+    LOCAL_FAULT_REMEMBERED_S,
     DnsError,
     RememberingResolver,
     Resolution,
@@ -24,7 +25,8 @@ from amble.fetcher.resolver import (
     look_up,
 )
 from amble.fetcher.routes import OFFLINE
-from tests.fetcher.helpers import fetcher
+from amble.testing.rawserver import answer_each, response, serve
+from tests.fetcher.helpers import Names, fetcher
 
 HERE = Resolution(("192.0.2.1",))
 GONE = Resolution(error=DnsError.NO_SUCH_NAME)
@@ -71,14 +73,61 @@ async def test_an_answer_is_kept_for_its_time_and_no_longer() -> None:
         assert len(inner.asked) == asked
 
 
-async def test_an_error_is_kept_only_briefly() -> None:
-    inner, clock = Scripted(GONE, HERE), Time()
-    resolver = RememberingResolver(inner, remember_s=60, clock=clock)
-    assert await resolver.resolve("a.test") == GONE
-    assert await resolver.resolve("a.test") == GONE
-    clock.now += ERROR_REMEMBERED_S
+@pytest.mark.parametrize(
+    ("story", "answer", "remember_s", "kept_s"),
+    [
+        ("nobody knows its lifetime", HERE, 60, 60),
+        ("its own lifetime", HERE._replace(ttl_s=17.0), 60, 17),
+        ("never longer than the setting", HERE._replace(ttl_s=86_400.0), 60, 60),
+        ("a lifetime of nothing", HERE._replace(ttl_s=0.0), 60, ADDRESS_REMEMBERED_MIN_S),
+        ("a lifetime of nothing, where less is wanted", HERE._replace(ttl_s=0.0), 1, 1),
+        ("a dead name", GONE, 60, 60),
+        ("a name without an answer", Resolution(error=DnsError.TIMEOUT), 60, 60),
+        ("this machine could not ask", Resolution(error=DnsError.LOCAL), 60, LOCAL_FAULT_REMEMBERED_S),
+    ],
+)
+async def test_how_long_an_answer_is_kept(story: str, answer: Resolution, remember_s: float, kept_s: float) -> None:
+    inner, clock = Scripted(answer), Time()
+    resolver = RememberingResolver(inner, remember_s=remember_s, clock=clock)
+    for now, asked in [(100.0, 1), (100.0 + 0.99 * kept_s, 1), (100.0 + kept_s, 2)]:
+        clock.now = now
+        assert await resolver.resolve("a.test") == answer
+        assert len(inner.asked) == asked, story
+
+
+async def test_a_dead_name_is_asked_for_again_by_who_wants_it_anew_and_by_all_of_them_once() -> None:
+    inner = Scripted(GONE, GONE, HERE)
+    resolver = RememberingResolver(inner)
+    assert [await resolver.resolve("a.test") for _ in range(3)] == [GONE] * 3
+    assert inner.asked == ["a.test"]
+    inner.gate.clear()
+    anew = [asyncio.create_task(resolver.resolve_anew("a.test")) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert resolver.known("a.test") == GONE  # for those who do not mind
+    inner.gate.set()
+    assert await asyncio.gather(*anew) == [GONE] * 5
+    assert inner.asked == ["a.test"] * 2
+    assert await resolver.resolve_anew("a.test") == HERE
     assert await resolver.resolve("a.test") == HERE
-    assert len(inner.asked) == 2
+    assert inner.asked == ["a.test"] * 3
+
+
+async def test_when_the_network_is_back_dead_names_are_forgotten() -> None:
+    """Among them those still asked for: that was while it was down. Addresses stay."""
+    inner = Scripted(HERE, GONE, GONE, GONE, HERE)
+    resolver = RememberingResolver(inner)
+    for host in ("good.test", "dead.test"):
+        await resolver.resolve(host)
+    inner.gate.clear()
+    under_way = [asyncio.create_task(resolver.resolve(f"{word}.test")) for word in ("late", "later")]
+    await asyncio.sleep(0.01)
+    resolver.forget_failures()
+    after = asyncio.create_task(resolver.resolve("late.test"))
+    await asyncio.sleep(0.01)
+    inner.gate.set()
+    assert (await asyncio.gather(*under_way), await after) == ([GONE, GONE], HERE)
+    assert [resolver.known(f"{word}.test") for word in ("good", "dead", "late", "later")] == [HERE, None, HERE, None]
+    assert inner.asked == [f"{word}.test" for word in ("good", "dead", "late", "later", "late")]
 
 
 async def test_a_thousand_who_wait_ask_once() -> None:
@@ -161,6 +210,35 @@ async def test_a_slow_name_holds_neither_the_loop_nor_its_asker() -> None:
         resolver.close()
 
 
+async def test_the_time_of_a_name_runs_from_when_a_thread_has_it() -> None:
+    """One thread, held for half a second by each of four names that have 1.2 seconds: none of them is late."""
+
+    def slow(host: str) -> Resolution:
+        time.sleep(0.5)
+        return HERE
+
+    resolver = ThreadedResolver(threads=1, timeout_s=1.2, look_up=slow)
+    answers = await asyncio.gather(*(resolver.resolve(f"{number}.test") for number in range(4)))
+    resolver.close()
+    assert set(answers) == {HERE}
+
+
+async def test_closed_while_names_wait_for_a_thread_it_says_so() -> None:
+    release = threading.Event()
+
+    def held(host: str) -> Resolution:
+        release.wait(30)
+        return HERE
+
+    resolver = ThreadedResolver(threads=1, look_up=held)
+    tasks = [asyncio.create_task(resolver.resolve(f"{number}.test")) for number in range(3)]
+    await asyncio.sleep(0.05)
+    resolver.close()
+    release.set()
+    assert await asyncio.gather(*tasks) == [HERE, CLOSED, CLOSED]
+    assert await resolver.resolve("late.test") == CLOSED
+
+
 async def test_no_more_threads_than_allowed() -> None:
     running, most, lock = 0, 0, threading.Lock()
 
@@ -228,6 +306,45 @@ async def test_a_fetcher_asks_for_a_name_once_while_many_wait() -> None:
         results = await asyncio.gather(*tasks)
     assert {result.dns_error for result in results} == {DnsError.NO_SUCH_NAME}
     assert inner.asked == ["a.test"]
+
+
+async def test_a_name_that_is_looked_up_holds_no_connection() -> None:
+    """With one connection allowed, and a name that does not answer, all others are fetched."""
+
+    class OneDead(Scripted):
+        async def resolve(self, host: str) -> Resolution:
+            return await super().resolve(host) if host == "dead.test" else Resolution(("127.0.0.1",))
+
+    dead = OneDead(GONE)
+    dead.gate.clear()
+    hello = answer_each(lambda head: response(b"hello"))
+    async with serve(hello) as server, fetcher(resolver=RememberingResolver(dead), max_total_connections=1) as f:
+        waiting = [asyncio.create_task(f.fetch(FetchRequest(server.url(f"/{n}", host="dead.test")))) for n in range(3)]
+        await asyncio.sleep(0)
+        for number in range(3):
+            assert (await f.fetch(FetchRequest(server.url(host=f"{number}.test")))).status == 200
+        dead.gate.set()
+        assert {(await task).dns_error for task in waiting} == {DnsError.NO_SUCH_NAME}
+
+
+async def test_a_try_that_wants_the_name_anew_asks_for_it() -> None:
+    inner = Scripted(GONE, GONE, Resolution(("127.0.0.1",)))
+    hello = answer_each(lambda head: response(b"hello"))
+    async with serve(hello) as server, fetcher(resolver=RememberingResolver(inner)) as f:
+        url = server.url(host="a.test")
+        told = []
+        for new_name in (False, False, True, True, False, True):
+            result = await f.fetch(FetchRequest(url, new_name=new_name))
+            told.append((result.status, result.dns_error, len(inner.asked)))
+    gone = DnsError.NO_SUCH_NAME
+    assert told == [(None, gone, 1), (None, gone, 1), (None, gone, 2), (200, None, 3), (200, None, 3), (200, None, 4)]
+
+
+async def test_a_resolver_that_remembers_nothing_is_simply_asked() -> None:
+    hello = answer_each(lambda head: response(b"hello"))
+    async with serve(hello) as server, fetcher(resolver=Names()) as f:
+        f.forget_failures()
+        assert (await f.fetch(FetchRequest(server.url(host="a.test"), new_name=True))).status == 200
 
 
 CUT_OFF = """

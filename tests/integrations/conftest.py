@@ -39,6 +39,12 @@ class Handler(BaseHTTPRequestHandler):
             site.came.append((self.path, time.monotonic()))
         if self.path == "/hangup":
             self.close_connection = True
+        elif self.path == "/broken":
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"x" * 10)
+            self.close_connection = True
         elif self.path == "/busy" and first:
             self._say(429, ("Retry-After", "1"))
         elif self.path == "/moved":

@@ -15,6 +15,7 @@ import aiohttp
 import httpx
 import pytest
 import requests
+from urllib3.util.retry import Retry
 
 import amble
 from amble.core.pacing.snapshot import LimiterSnapshot
@@ -272,3 +273,93 @@ def test_no_client_is_imported_before_its_integration_is() -> None:
     code = f"import sys, amble.integrations; print([name for name in {clients} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# -- permits that nobody would give back
+
+
+def test_each_retry_of_requests_waits_its_turn_and_counts(site: Site) -> None:
+    limiter = amble.Limiter(
+        pacing="fixed", fixed_delay=0.1, max_rate=None, consecutive_fail_threshold=100, min_samples_to_trip=100
+    )
+    with requests.Session() as session:
+        session.trust_env = False
+        session.mount("http://", LimitedAdapter(limiter, max_retries=Retry(4, backoff_factor=0)))
+        with pytest.raises(requests.ConnectionError):
+            session.get(site.url("/hangup"), timeout=10)
+    assert len(site.came) == 5
+    assert min(site.gaps()) >= HALF_S
+    snapshot = looked(limiter)
+    assert (snapshot.requests, snapshot.failures, snapshot.retries, snapshot.in_flight) == (5, 5, 4, 0)
+
+
+@pytest.mark.parametrize("when", ["made", "later"])
+def test_a_retry_for_a_status_is_a_request_of_its_own(when: str, site: Site) -> None:
+    limiter = free()
+    retries = Retry(3, status_forcelist=[429], backoff_factor=0)
+    adapter = LimitedAdapter(limiter, max_retries=retries if when == "made" else 0)
+    if when == "later":
+        adapter.max_retries = retries
+    with requests.Session() as session:
+        session.trust_env = False
+        session.mount("http://", adapter)
+        assert session.get(site.url("/busy"), timeout=10).status_code == 200
+    assert site.gaps()[0] >= 1.0
+    snapshot = looked(limiter)
+    assert (snapshot.requests, snapshot.limited, snapshot.in_flight) == (2, 1, 0)
+
+
+def test_retries_that_are_used_up_end_as_requests_says(site: Site) -> None:
+    retries = Retry(1, status_forcelist=[200], backoff_factor=0)
+    with requests.Session() as session:
+        session.trust_env = False
+        session.mount("http://", LimitedAdapter(free(), max_retries=retries))
+        with pytest.raises(requests.exceptions.RetryError):
+            session.get(site.url("/page"), timeout=10)
+    assert len(site.came) == 2
+
+
+def test_a_body_that_breaks_off_gives_its_slot_back_at_once_aiohttp(site: Site) -> None:
+    """Though somebody keeps the exception, and with it the response."""
+    limiter, kept = free(), []
+
+    async def main() -> None:
+        async with aiohttp.ClientSession(middlewares=[limited(limiter)]) as session:
+            gc.disable()
+            try:
+                response = await session.get(site.url("/broken"))
+                try:
+                    await response.read()
+                except aiohttp.ClientPayloadError as error:
+                    kept.append((response, error))
+                assert looked(limiter).in_flight == 0
+            finally:
+                gc.enable()
+
+    asyncio.run(main())
+    assert len(kept) == 1
+    assert looked(limiter).failures == 1
+
+
+def test_a_streamed_response_that_is_dropped_gives_its_slot_back_httpx(site: Site) -> None:
+    limiter = free()
+    with httpx.Client(transport=LimitedTransport(limiter), **DIRECT) as client:
+        response = client.send(client.build_request("GET", site.url("/slow")), stream=True)
+        assert looked(limiter).in_flight == 1
+        del response
+        gc.collect()
+        assert looked(limiter).in_flight == 0
+
+
+def test_a_streamed_response_that_is_dropped_gives_its_slot_back_httpx_async(site: Site) -> None:
+    limiter = free()
+
+    async def main() -> None:
+        async with httpx.AsyncClient(transport=AsyncLimitedTransport(limiter), **DIRECT) as client:
+            response = await client.send(client.build_request("GET", site.url("/slow")), stream=True)
+            assert looked(limiter).in_flight == 1
+            del response
+            gc.collect()
+            assert looked(limiter).in_flight == 0
+
+    asyncio.run(main())

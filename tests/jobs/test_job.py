@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from amble.core.pacing.events import BlockOpened, CircuitOpened, Event, PaceChanged
+from amble.cli.exits import exit_of
+from amble.core.pacing.events import BlockOpened, CircuitOpened, Event, NobodyReached, PaceChanged, TailBegan
 from amble.errors import BadUrl, StoreError
 from amble.jobs import Job, JobResult
 from amble.report.audit import audit
@@ -18,8 +20,12 @@ from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, Pages, Robots, Site
+from amble.testing.farm.exchange import Response
+from amble.testing.farm.faults import Errors
 from amble.testing.farm.limits import Limit
+from amble.testing.farm.outages import Outage
 from amble.testing.lab.limiters import TokenBucket
+from tests.sql.web import Paths
 
 QUICK = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlimited", "follow_links": True}
 
@@ -187,6 +193,24 @@ def test_the_error_of_a_job_goes_when_it_is_taken_up_to_its_end(tmp_path: Path) 
         assert (job.status, job.error) == (JobStatus.COMPLETED, None)
 
 
+def test_a_job_of_another_version_is_taken_up_by_what_is_known_of_its_settings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "x.duckdb"
+    with Farm(sites()[:1]) as farm:
+        with DuckDBStore.open(file) as store:
+            Job.start(store, farm.roots(), Settings.of(QUICK))
+            stored = json.dumps({**QUICK, "dns_threads": 3, "warp\x1bspeed": 9})
+            store.database.connect().execute("UPDATE amble.jobs SET settings = $1", [stored])
+        with DuckDBStore.open(file) as store, caplog.at_level("WARNING", logger="amble.jobs"):
+            job = Job.take_up(store, 1, policy=farm.policy, resolver=farm.resolver)
+            assert asyncio.run(job.run()).status is JobStatus.COMPLETED
+    assert job.settings == Settings.of({**QUICK, "dns_lookups": 3})
+    assert [record.getMessage() for record in caplog.records] == [
+        "job 1 goes on without settings that this version does not take: 'warp\\x1bspeed'"
+    ]
+
+
 def test_an_unknown_job_cannot_be_taken_up(tmp_path: Path) -> None:
     with DuckDBStore.open(tmp_path / "x.duckdb") as store, pytest.raises(StoreError, match="no job 7"):
         Job.take_up(store, 7)
@@ -205,16 +229,72 @@ def test_a_site_that_does_not_exist_fails_the_job_soon_f8(tmp_path: Path) -> Non
     assert rows == [("network_dns_failure", "not a site of the farm")]
 
 
+def test_where_every_name_is_denied_the_job_fails_and_says_what_to_look_at(tmp_path: Path) -> None:
+    events: list[Event] = []
+    with Farm(sites()) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver, "listeners": [events.append]}
+        seeds = [f"http://typo{number}.test/" for number in range(9)]
+        result = asyncio.run(Job.start(store, seeds, Settings.of(QUICK), **ways).run())
+        [job] = store.jobs()
+    line = "every name is denied: is this machine online, behind a portal?"
+    assert (result.status, result.failed, exit_of(result)) == (JobStatus.FAILED, 9, 3)
+    assert job.error == line
+    assert [event.reason for event in events if isinstance(event, NobodyReached)] == [line]
+
+
 @pytest.mark.parametrize(("others", "status"), [(0, JobStatus.FAILED), (1, JobStatus.COMPLETED_WITH_ERRORS)])
 def test_a_job_has_failed_when_no_domain_is_left(tmp_path: Path, others: int, status: JobStatus) -> None:
     """Though some pages were got before."""
-    gone = [f"/gone/{number}" for number in range(9)]
-    with Farm(sites()[: 1 + others]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+    broken = [f"/broken/{number}" for number in range(9)]
+    with (
+        Farm([Site(name="a.test", features=(Errors(broken=9),)), *sites()[1 : 1 + others]]) as farm,
+        DuckDBStore.open(tmp_path / "x.duckdb") as store,
+    ):
         ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
-        settings = Settings.of({**QUICK, "follow_links": False, "job_failure_threshold": 3, "fixed_delay": 0.01})
-        seeds = [farm.url("a.test"), *(farm.url("a.test", path) for path in gone), *farm.roots()[1:]]
+        settings = Settings.of({**QUICK, "follow_links": False, "job_failure_threshold": 3, "max_retries": 0})
+        seeds = [farm.url("a.test"), *(farm.url("a.test", path) for path in broken), *farm.roots()[1:]]
         result = asyncio.run(Job.start(store, seeds, settings, **ways).run())
         [job] = store.jobs()
     assert result.pages == 1 + others
     assert result.status is status
     assert (job.error is not None) is (status is JobStatus.FAILED)
+
+
+def test_a_site_that_never_brings_a_page_is_given_up_and_asked_by_the_next_crawl(tmp_path: Path) -> None:
+    """One place for all requests, which a request without an answer holds: it is abandoned."""
+    file, said = tmp_path / "x.duckdb", list[Event]()
+    dead = Site(name="dead.test", outages=(Outage(0.0, 3.0, "reset"), Outage(3.0, 3_600.0, "hang")))
+    settings: dict[str, Any] = {
+        "max_tail": 10.0,
+        "max_total_connections": 1,
+        "header_timeout_s": 90.0,
+        "http_timeout": 120.0,
+        "robots_retry_delay": 8,
+    }
+    with Farm([Site(name="a.test", pages=Pages(3)), dead]) as farm:
+        result = crawl(farm, file, [said.append], **settings)
+        assert (result.ends["done"], result.ends["domain_given_up"]) == (3, 1)
+        assert result.seconds < 60.0
+        assert [event.given_up for event in said if isinstance(event, TailBegan)]
+    with Farm([Site(name="dead.test", pages=Pages(2))]) as farm, DuckDBStore.open(file) as store:
+        url = farm.roots()[0]
+        store.database.connect().execute("UPDATE pages SET url = $1 WHERE error_type = 'domain_given_up'", [url])
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        job = Job.start(store, farm.roots(), Settings.of({**QUICK, "max_crawl_pages": 9}), **ways)
+        assert url not in job.plan.tried
+        assert asyncio.run(job.run()).pages == 2
+
+
+def test_a_streak_of_refusals_ends_the_job_as_cancelled_with_its_reason(tmp_path: Path) -> None:
+    """`cancel_on_limit_streak`, as those who asked for it want it: not deferred, and not without a word."""
+    refused = Paths({"/x": Response(429, {}, ())})
+    streak = {"pacing": "linear", "max_adaptive_delay": 0.5, "max_rate": "unlimited", "cancel_on_limit_streak": 1}
+    site = Site(name="a.test", pages=Pages(0), features=(refused,))
+    with Farm([site]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        settings = Settings.of({**streak, "discover": False})
+        result = asyncio.run(Job.start(store, [farm.url("a.test", "/x")], settings, **ways).run())
+        [job] = store.jobs()
+    assert (result.status, job.status, exit_of(result)) == (JobStatus.CANCELLED, JobStatus.CANCELLED, 6)
+    assert job.error is not None
+    assert "1 refusals in a row at the longest delay" in job.error

@@ -246,7 +246,8 @@ def script(farm: Farm, file: Path, *, wait: str) -> subprocess.CompletedProcess[
 
     def begin(file):
         store = DuckDBStore.open(file)
-        return runner.start(store, ["http://127.0.0.1:{farm.port}/"], Settings.of({SLOW!r}))
+        here = "http://127.0.0.1:{farm.port}/"
+        return runner.start(store, [here], Settings.of({SLOW!r}), typed=[here])
 
     {wait}
     """

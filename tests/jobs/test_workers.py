@@ -28,6 +28,7 @@ from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, FarmProcess, Pages, Robots, Site, Sitemap
+from amble.testing.rawserver import answer_each, response, serve
 from amble.workers import child
 from amble.workers.demand import AT_ONCE
 
@@ -160,6 +161,33 @@ def test_what_was_not_taken_is_named_and_counted_each_time(tmp_path: Path) -> No
     assert left_out[0] == left_out[1]
     assert left_out[0]["too_deep"] > 100
     assert left_out[0]["nofollow"] > 1
+
+
+def test_redirects_between_typed_private_sites_are_followed_whichever_process_asked_them_d4(tmp_path: Path) -> None:
+    """A domain stays with one helper, so that half of the redirects lead to the other."""
+
+    def answer(head: bytes) -> bytes:
+        path, host = head.split()[1], head.lower().partition(b"host: ")[2].split()[0]
+        if path == b"/robots.txt":
+            return response(b"", status="404 Not Found")
+        if host.startswith(b"127.0.0.2:") or path != b"/":
+            return response(b"<title>t</title>", "Content-Type: text/html")
+        number, port = host.partition(b":")[0].rpartition(b".")[2], host.partition(b":")[2]
+        home = f"http://127.0.0.2:{port.decode()}/from/{number.decode()}"
+        return response(b"", f"Location: {home}", status="302 Found")
+
+    async def both() -> JobResult:
+        async with serve(answer_each(answer), host="0.0.0.0") as server:
+            seeds = [f"http://127.0.0.{number}:{server.port}/" for number in range(2, 14)]
+            with DuckDBStore.open(tmp_path / "x.duckdb") as store:
+                job = Job.start(store, seeds, Settings.of({**QUICK, "follow_links": False}), typed=seeds)
+                assert job.workers is not None
+                job.workers.start()
+                await workers_of(job, 2)
+                return await job.run()
+
+    result = asyncio.run(both())
+    assert dict(result.ends) == {"done": 12 + 11}, "every redirect, and where it leads"
 
 
 def test_a_small_crawl_uses_one_process(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import warnings
 from http import HTTPStatus
@@ -46,6 +47,41 @@ def test_headers_come_in_many_shapes(headers: Any) -> None:
     world = World(**FREE)
     world.ask_now(status=429, headers=headers)
     assert 30 <= world.domain().blocked_s < 31
+
+
+class Hostile(dict[str, str]):
+    def items(self) -> Any:
+        raise RuntimeError("no items here")
+
+
+@pytest.mark.parametrize(
+    ("headers", "blocked_s"),
+    [
+        ({"Retry-After": 30}, 30), ({"Retry-After": 29.5}, 30), ({"Retry-After": b"30"}, 30),
+        ({b"Retry-After": b"30"}, 30), ({"Retry-After": ["10", "30"]}, 30), ({7: "x", "Retry-After": "30"}, 30),
+        ({"Retry-After": None}, 0), ({"Retry-After": float("nan")}, 0), ({"Retry-After": 10**400}, 86_400),
+        ([("Retry-After",)], 0), (7, 0), ("Retry-After: 30", 0), (Hostile(), 0),
+        ({"X-RateLimit-Remaining": 0, "X-RateLimit-Reset": 30}, 30), ({"Date": 3, "Retry-After": "30"}, 30),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9" * 400}, 0),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_headers_of_odd_types_settle_and_count_as_far_as_they_can_be_read(headers: Any, blocked_s: float) -> None:
+    world = World(**FREE)
+    permit = world.permit_now()
+    permit.settle(status=429, headers=headers)
+    assert permit.settled
+    assert blocked_s <= world.domain().blocked_s <= max(60.0, 1.03 * blocked_s)
+
+
+@pytest.mark.parametrize("elapsed_s", [1e308, 10**400, 1e-320, 0, 5e9])
+def test_absurd_times_settle(elapsed_s: float) -> None:
+    world = World(**FREE)
+    for _ in range(3):
+        permit = world.permit_now()
+        permit.settle(status=200, elapsed_s=elapsed_s)
+        assert permit.settled
+    assert math.isfinite(world.domain().latency_s or 0.0)
 
 
 def test_without_a_stated_time_the_time_since_the_send_is_the_latency() -> None:

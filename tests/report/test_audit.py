@@ -242,6 +242,20 @@ def test_nothing_is_sent_within_a_retry_after(
     assert all("Retry-After" in each.text for each in broken)
 
 
+@pytest.mark.parametrize(
+    ("settings", "asked_s", "sent_at", "broken"),
+    [({}, 864_000, 86_300, [86_400]), ({}, 864_000, 86_500, []), ({"max_retry_after": 60}, 600, 70, []),
+     ({"max_retry_after": 60}, 600, 50, [60]), ({"max_retry_after": "nonsense"}, 600, 70, [600])],
+)  # fmt: skip
+def test_of_a_retry_after_so_much_is_judged_as_is_kept(
+    store: DuckDBStore, settings: dict[str, Any], asked_s: float, sent_at: float, broken: list[float]
+) -> None:
+    job_id = store.create_job("pages", settings, [], NOON).id
+    put(store, answered(0, asked_s, job_id=job_id), receipt(sent_at, 0, sent_at, job_id=job_id))
+    with store.database.reading() as connection:
+        assert [each.required_gap_s for each in audit(connection).violations] == broken
+
+
 def test_the_receipts_of_a_crawl_say_what_was_asked_and_that_it_was_kept() -> None:
     answers = iter([html("busy", 503, Retry_After="1")])
     site = Site(name="a.test", features=(Paths({"/x": lambda request: next(answers, html("here"))}),))

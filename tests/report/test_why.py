@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ FIXED: dict[str, Any] = {"pacing": "fixed", "fixed_delay": 0, "max_rate": "unlim
         (Site(name="a.test", pages=Pages(8), robots=Robots(crawl_delay_s=0.2)), {},
          Cause.CRAWL_DELAY, "the crawl delay that robots.txt asks for, 0.20 s", "owner of the site"),
         (Site(name="a.test", pages=Pages(10)), {"max_rate": 10.0},
-         Cause.OUR_LIMITS, "our own max_rate, 0.10 s", "raise max_rate"),
+         Cause.OUR_LIMITS, "our own max_rate, 0.10 s", "max_rate binds: raise it"),
         (Site(name="a.test", pages=Pages(10), latency=LogNormal(0.15)), {"max_parallel_per_domain": 1},
          Cause.LATENCY, "nothing but the server's answers", "higher max_parallel_per_domain"),
         (Site(name="a.test", pages=Pages(12), limit=refusing(bucket(4.0, 4.0), "seconds")),
@@ -215,7 +216,18 @@ def test_a_running_crawl_says_what_binds_this_moment(tmp_path: Path) -> None:
             return found
 
         found = asyncio.run(look())
-    assert found.binds.startswith("the delay that was learned here, 1.0 s")
+    assert found.binds.startswith("our own fixed_delay, 1.0 s")
+
+
+def test_another_process_that_asks_the_domain_is_told_of(tmp_path: Path) -> None:
+    with Farm([Site(name="a.test", pages=Pages(3))]) as farm, DuckDBStore.open(tmp_path / "x.duckdb") as store:
+        ways: dict[str, Any] = {"policy": farm.policy, "resolver": farm.resolver}
+        job = Job.start(store, farm.roots(), Settings(), **ways)
+        asyncio.run(job.run())
+        [pace] = job.plan.frontier.registry
+        snapshot = replace(snapshot_domain(pace, job.clock.monotonic()), others_ask=True)
+        found = why(store.database.connect(), pace.domain, snapshot=snapshot)
+    assert found.binds.endswith(f"; another amble is asking {pace.domain}, too")
 
 
 def test_an_empty_budget_is_all_zeros() -> None:

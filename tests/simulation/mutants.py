@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-SEEDS = 600
+SEEDS = 1_200
 TIMEOUT_S = 180.0
 STUCK = "V5"  # also: so busy that it never came to an end
 
@@ -33,10 +33,14 @@ class Mutant(NamedTuple):
     rules: tuple[str, ...]
 
 
+QUOTA = "core/pacing/quota_window.py"
 PACE, PLAN, FRONTIER = "core/pacing/pace.py", "core/frontier/plan.py", "core/frontier/frontier.py"
+STATE = "core/pacing/state.py"
 LANE, BOOK = "core/frontier/lane.py", "core/robots/book.py"
 INTAKE, BACKLOG, LANES = "core/frontier/intake.py", "core/frontier/backlog.py", "core/frontier/lanes.py"
-PATIENCE = "core/frontier/patience.py"
+PLACES = "core/frontier/in_flight.py"
+PATIENCE, OUTAGE, INQUIRY = "core/frontier/patience.py", "core/frontier/outage.py", "core/frontier/inquiry.py"
+PATIENCE, TAIL = "core/frontier/patience.py", "core/frontier/tail.py"
 CRAWL, OUTCOME, BLOCKS = "crawl.py", "core/outcome.py", "core/retry_after.py"
 
 MUTANTS = (
@@ -49,14 +53,18 @@ MUTANTS = (
     Mutant("spaced from the permit, not from the send", PACE, "        if now > self.last_start:\n            self.last_start = now\n", "", ("P1", "P1b")),
     Mutant("two connect side by side", LANES, "        lane.pace.expect(permit)\n", "", ("P1", "P1b")),
     Mutant("one request more per domain", PACE, "len(flying) >= self.parallel", "len(flying) > self.parallel", ("P2", "P2b")),
-    Mutant("one request more in all", CRAWL, "len(self._under_way) < self._in_flight_max", "len(self._under_way) <= self._in_flight_max", ("P2c",)),
+    Mutant("one request more in all", PLACES, "self._held < self._size", "self._held <= self._size", ("P2c",)),
+    Mutant("whoever waits for an answer gives its place away", PLACES, "if self._young.pop(permit, None) is None and permit in self._unsent:", "if permit in self._unsent:", ("P2c",)),
     Mutant("addresses have no cap", PACE, "            if isinstance(got, float):\n                return got", "            if isinstance(got, float):\n                got = None", ("P2b", "P1b")),
-    Mutant("Retry-After is not kept", PACE, "self.blocked_until = max(self.blocked_until, now + wait_s)", "pass", ("P3",)),
+    Mutant("Retry-After is not kept", STATE, "self.blocked_until = max(self.blocked_until, now + wait_s)", "pass", ("P3",)),
     Mutant("Retry-After in milliseconds", BLOCKS, "delay_s = float(text)\n", "delay_s = float(text) / 1000\n", ("P3",)),
     Mutant("a date judged by our own clock", BLOCKS, "answered_at = (http_date(date) if date else None) or utc", "answered_at = utc", ("P3",)),
     Mutant("a late success lifts the block", PACE, "        block = self.block\n        if block is not None:\n            block.probe_successes += 1", "        self.blocked_until = now\n        block = self.block\n        if block is not None:\n            block.probe_successes += 1", ("P3",)),
-    Mutant("a shorter Retry-After replaces a longer one", PACE, "self.blocked_until = max(self.blocked_until, now + wait_s)", "self.blocked_until = now + wait_s", ("P3",)),
+    Mutant("a shorter Retry-After replaces a longer one", STATE, "self.blocked_until = max(self.blocked_until, now + wait_s)", "self.blocked_until = now + wait_s", ("P3",)),
     Mutant("a long block is not restored", "core/pacing/registry.py", "pace.blocked_until = max(pace.blocked_until, self._blocked.pop(domain, NEVER))", "pass", ("P3",)),
+    Mutant("answers that tell nothing cost nothing of a quota", QUOTA, "        self.remaining -= 1\n", "        pass\n", ("P7",)),
+    Mutant("a quota's window ends a second early", QUOTA, "now + quota.reset_s + self.late_s", "now + quota.reset_s + self.late_s - 3", ("P7",)),
+    Mutant("a quota grows within its window", QUOTA, "        self.remaining = min(self.remaining, quota.remaining)\n", "        self.remaining = quota.remaining + 3\n", ("P7",)),
     Mutant("robots 5xx allows everything", "core/robots/policy.py", "    if 400 <= status < 500 and status != 429:", "    if 400 <= status < 600 and status != 429:", ("P5",)),
     Mutant("robots 429 allows everything", "core/robots/policy.py", "    if 400 <= status < 500 and status != 429:", "    if 400 <= status < 500:", ("P5",)),
     Mutant("a robots.txt that cannot be had allows", "core/robots/policy.py", "return Access.UNREACHABLE  # 2.3.1.4: network errors", "return Access.UNAVAILABLE  # 2.3.1.4: network errors", ("P5",)),
@@ -64,29 +72,31 @@ MUTANTS = (
     Mutant("only links are judged by robots.txt", FRONTIER, "if visit.kind is not Kind.ROBOTS:\n", "if visit.kind is not Kind.ROBOTS and not visit.trail:\n", ("P5",)),
     Mutant("a refusal of robots.txt is not heard", BOOK, "        if reason is not None:", "        if reason is not None and path_in(url).startswith('/robots'):", ("P5",)),
     Mutant("too long a crawl delay is ignored", BOOK, "if delay_s > self.settings.honour_crawl_delay_up_to:", "if delay_s > 1e9:", ("P5",)),
-    Mutant("redirects leave the site", PLAN, "        out = self.scope.judge(target)\n", "        out = None\n", ("S1",)),
+    Mutant("redirects leave the site", "core/frontier/redirection.py", "elif (out := self._intake.scope.judge(target)) is not None:", "elif (out := self._intake.scope.judge(visit.url)) is not None:", ("S1",)),
     Mutant("links leave the site", "core/scope.py", "        return self.judge(url)\n", "        return self._shape(url)\n", ("S1",)),
-    Mutant("redirects have no end", PLAN, "len(visit.trail) >= self.settings.max_redirects or target in visit.trail", "target in visit.trail", ("L4",)),
+    Mutant("redirects have no end", "core/frontier/redirection.py", "len(visit.trail) >= self._intake.settings.max_redirects or target in visit.trail", "target in visit.trail", ("L4",)),
     Mutant("robots redirects have no end", BOOK, "len(entry.hops) > REDIRECTS_MAX or", "len(entry.hops) > 99 or", ("L4",)),
     Mutant("one try more than wanted", PLAN, "visit.attempt <= (min(1, most)", "visit.attempt <= 1 + (min(1, most)", ("L1",)),
     Mutant("a 404 is tried again", OUTCOME, "Failure.HTTP_CLIENT_ERROR: Lesson(Outcome.SUCCESS, retried=False)", "Failure.HTTP_CLIENT_ERROR: Lesson(Outcome.SUCCESS, retried=True)", ("L3", "L1")),
-    Mutant("a redirect forgets its task", "core/frontier/visit.py", "url=url, trail=(*self.trail, self.url)", "url=url, task=url, trail=(*self.trail, self.url)", ("L1",)),
+    Mutant("the target of a redirect answers for its source", "core/frontier/redirection.py", "hop._replace(task=target, parent=visit.url, stored=False)", "hop._replace(task=visit.url)", ("L1",)),
+    Mutant("a redirect costs a page", "core/frontier/redirection.py", "        self._intake.refund(visit)\n", "", ("L1",)),
+    Mutant("the target of a redirect has no row", "core/frontier/redirection.py", "        if is_new:\n            hop", "        if not is_new:\n            hop", ("L1", "L5")),
     Mutant("a URL that robots.txt refuses vanishes", FRONTIER, "            self.end_visits([visit], Over.refused(verdict.failure, verdict.reason), now, utc, changes)\n", "", ("L1", "V6")),
     Mutant("the same URL twice", INTAKE, "        if not self.seen.add(visit.task):\n            return\n", "        self.seen.add(visit.task)\n", ("L1", "V5")),
     Mutant("the budget counts what is queued, not what was accepted", INTAKE, "overall - self.frontier.spent", "overall - self.frontier.queued", ("L1",)),
     Mutant("stopping forgets what is queued", FRONTIER, "        self.draining = True\n        self._hand_back(changes)", "        self.draining = True\n        for lane in self.lanes.values():\n            lane.drain()", ("L1", "V6")),
-    Mutant("draining sends on", FRONTIER, "while self._heap and not self.draining and", "while self._heap and", ("J1", "L1", "V6")),
+    Mutant("draining sends on", FRONTIER, " and not self.draining and len(self.inflows)", " and len(self.inflows)", ("J1", "L1", "V6")),
     Mutant("a given-up request is not handed back", CRAWL, "            self._on_changes(self.plan.cancelled(ready, now, utc), ready, None, utc)\n", "            pass\n", ("L1", "V6", "V5", "P2")),
     Mutant("a pause does not pause", CRAWL, "            if self._holds:\n                return math.inf\n", "", ("J1",)),
     Mutant("nothing ready is taken for the end", FRONTIER, "if self.under_way or self.recalls", "if self.recalls", ("V6", "L1")),
-    Mutant("nobody is told that an answer came", CRAWL, "        del self._under_way[ready.permit]\n        self._settled.set()", "        del self._under_way[ready.permit]", ("V5",)),
+    Mutant("nobody is told that an answer came", CRAWL, "        self._places.leave(ready.permit)\n        self._settled.set()", "        self._places.leave(ready.permit)", ("V5",)),
     Mutant("the robots.txt answered releases nobody", FRONTIER, "        lane.held = False\n        self._heed", "        self._heed", ("V5", "V6")),
     Mutant("a fault of our own keeps the turn to ask", PATIENCE, "            self.frontier.book.forget_ask(visit.task)\n", "", ("V5", "V6")),
     Mutant("a lost sitemap holds up its pages", FRONTIER, "        self.lane(visit.task, now, utc).walks[visit.task].failed(visit.first_url, failure)\n", "", ("V5", "V6")),
-    Mutant("the wall clock spaces", CRAWL, "            now = self.clock.monotonic()\n            step", "            now = self.clock.utc().timestamp()\n            step", ("P1", "V5", "V1", "P3")),
-    Mutant("polling without a pause", CRAWL, "max(0.0, step.instant - now)", "0.0", ("V5",)),
-    Mutant("a stored page is asked for again", INTAKE, "        if is_stored:\n            frontier.recall", "        if visit.task == '':\n            frontier.recall", ("R1",)),
-    Mutant("a claimed task is not looked for in the table", INTAKE, "            elif visit.task in self.stored:", "            elif visit.task == '':", ("R1",)),
+    Mutant("the wall clock spaces", CRAWL, "            step = self.plan.next_ready(now,", "            now = self.clock.utc().timestamp()\n            step = self.plan.next_ready(now,", ("P1", "V5", "V1", "P3")),
+    Mutant("polling without a pause", CRAWL, "return 0.0 if pouring else max(0.0, step.instant - now)", "return 0.0", ("V5",)),
+    Mutant("a stored page is asked for again", INTAKE, "        if is_stored:\n            frontier.recall", "        if visit.task == '':\n            frontier.recall", ("R1", "R2")),
+    Mutant("a claimed task is not looked for in the table", INTAKE, "            elif visit.task in self.stored:", "            elif visit.task == '':", ("R1", "L1")),
     Mutant("what its sitemap calls fresh is asked for", "core/frontier/recall.py", "return is_stale(stored.crawled_at, entry.lastmod, entry.changefreq, utc)", "return True", ("R1",)),
     Mutant("a 304 is taken for a page", PLAN, "        elif unchanged and failure is None:", "        elif unchanged and visit.url == '':", ("R2",)),
     Mutant("an unasked 304 is taken for a page", PLAN, "        if unchanged and not visit.is_conditional:", "        if unchanged and visit.url == '':", ("R2", "L1", "L3")),
@@ -96,14 +106,38 @@ MUTANTS = (
     Mutant("the end does not wait for the store", FRONTIER, "or self.inflows or self.backlog.busy", "or self.inflows", ("V6", "L1")),
     Mutant("the end does not wait for what is recalled", FRONTIER, "if self.under_way or self.recalls or", "if self.under_way or", ("V6", "L1")),
     Mutant("what is claimed for a crawl that has stopped is lost", INTAKE, "                changes.finals.append(Final(visit, *STOPPED))", "                pass", ("L1", "V6")),
-    Mutant("a deferred domain is claimed for all the same", FRONTIER, "                self.deferred += self.backlog.leave(lane.domain)", "                self.backlog.leave(lane.domain)", ("L1", "V6", "V5")),
+    Mutant("a deferred domain is claimed for all the same", FRONTIER, "            self.deferred += self.backlog.leave(lane.domain)", "            self.backlog.leave(lane.domain)", ("L1", "V6", "V5")),
     Mutant("a resumed job has its budgets per domain anew", INTAKE, "        frontier.pages.update(pages)\n", "", ("L1",)),
     Mutant("a short block does not outlive a restart", "core/pacing/learned.py", "if left_s > 0 else None", "if left_s > 60 else None", ("P3",)),
     Mutant("another crawl keeps no distance to the last one", "jobs/rows.py", "now - max(0.0, age_s)", "now - 1e9", ("P1",)),
     Mutant("two sites that name one sitemap share its end", "core/frontier/recall.py", "self.visit.kind, self.visit.task, self.visit.url", "self.visit.kind, self.visit.url, self.visit.url", ("V6", "V5", "L1")),
     Mutant("what the table holds is in the budget", INTAKE, "        if is_stored:\n", "        frontier.spent += is_stored\n        if is_stored:\n", ("L1",)),
     Mutant("an update is not in the budget", INTAKE, "            frontier.spent += recall.fetched is None", "            frontier.spent += 0", ("L1",)),
+    Mutant("a broken connection is made good for ever", PLAN, "if fetched.stale and not visit.new_connection:", "if fetched.stale:", ("C1", "L1")),
+    Mutant("a broken connection is made good over a kept one", "core/frontier/visit.py", "return self._replace(new_connection=True)", "return self", ("C1",)),
+    Mutant("a broken connection costs a try", PLAN, "            self._repeat(visit, permit, lane, now, changes)\n", "            self._repeat(visit.again(), permit, lane, now, changes)\n", ("L1",)),
+    Mutant("the network is down before anybody was asked", OUTAGE, "return Turn.DOUBT if self._proven else self.go_down(now)", "return self.go_down(now)", ("N1",)),
+    Mutant("a resolver that denies everybody is believed", OUTAGE, "        return Fault.DENIED\n", "        return _ANSWERED\n", ("N2",)),
+    Mutant("a wrong certificate is always the site's", OUTAGE, "        return Fault.UNTRUSTED\n", "        return _ANSWERED\n", ("N2",)),
+    Mutant("it is asked over connections and by names from before", INQUIRY, "return self._way.taken_by(visit)._replace(asks_network=True)", "return visit._replace(asks_network=True)", ("N2",)),
+    Mutant("what fails while it is asked is counted at once", PATIENCE, "if self._is_known or fault not in DOUBTFUL or fault is None:", "if self._is_known or fault is not None:", ("N2",)),
+    Mutant("what was held is forgotten", PATIENCE, "        held, self._held = self._held, []\n        return held", "        self._held = []\n        return []", ("V5", "V6", "P2", "L1")),
+    Mutant("failing hosts are waited for without end", TAIL, "failing = self._failing(now)", "failing: list[Lane] = []", ("V7",)),
+    Mutant("one that fails is taken for one that works", TAIL, "if lane is None or (lane.fails and now >= lane.pause_until):", "if lane is None:", ("V7",)),
+    Mutant("who brought a page is given up like the others", TAIL, "        self._delivered.add(domain)\n", "", ("V8",)),
+    Mutant("a page gives the others no more time", TAIL, "        self._since, self._spent_s = None, 0.0\n\n    def", "\n    def", ("V8",)),
+    Mutant("the time of a pause counts", CRAWL, "        self.plan.tail.stop_clock(self.clock.monotonic())\n", "", ("V8",)),
+    Mutant("what is abandoned is waited for", CRAWL, "            if permit.domain in domains:\n                cancel()", "            if permit.domain in domains:\n                pass", ("V7", "V8")),
     Mutant("whoever waits for an address is never called", LANES, "                self.schedule(first, now)\n                return\n", "                return\n", ("V5", "V1", "V6")),
+    Mutant("a hang is judged by one answer", "core/pacing/latency.py", "HANGS_TIMES, HANGS_ANSWERS, HANGS_S = 20.0, 10, 5.0", "HANGS_TIMES, HANGS_ANSWERS, HANGS_S = 20.0, 1, 5.0", ("H1",)),
+    Mutant("a quick site has no patience", "core/pacing/latency.py", "max(HANGS_S, HANGS_TIMES * (percentile_s(ring, 0.5) or 0.0))", "HANGS_TIMES * (percentile_s(ring, 0.5) or 0.0)", ("H1",)),
+    Mutant("a second try has no more time than the first", FRONTIER, "* 2.0 ** (visit.attempt - 1)", "* 2.0 ** 0", ("H1",)),
+    Mutant("the last try has no more time than others", FRONTIER, "hangs_after_s is None or visit.attempt > self.registry.settings.max_retries", "hangs_after_s is None", ("H1",)),
+    Mutant("a sitemap has no more time than a page", FRONTIER, "        if visit.kind is Kind.PAGE:\n            visit = self._timed", "        if visit.kind is not Kind.ROBOTS:\n            visit = self._timed", ("H1",)),
+    Mutant("pages wait for guesses", "core/frontier/discovery.py", "late = self.settings.follow_links is True", "late = False", ("G1",)),
+    Mutant("a guess is not late", LANE, "rank, self._late_in = _LATE, self._late_in or LATE_AFTER", "rank, self._late_in = _SITEMAP, 0", ("G1",)),
+    Mutant("a late guess never has its turn", LANE, "return _PAGE if self.under_way else _LATE", "return _PAGE", ("V6", "V5")),
+    Mutant("half of the longest Retry-After is kept", "core/answer.py", "min(asked_s, retry_after_max_s)", "min(asked_s, 0.5 * retry_after_max_s)", ("P3",)),
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -146,9 +147,7 @@ def test_stopped_in_the_middle_what_was_fetched_is_merged_and_nothing_else(how: 
 
 
 def _press_ctrl_c() -> None:
-    import _thread
-
-    _thread.interrupt_main()
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # as a terminal does: it ends a wait
 
 
 def test_a_merge_that_fails_changes_nothing_and_leaves_nothing() -> None:

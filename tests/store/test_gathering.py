@@ -55,6 +55,38 @@ def test_when_a_transaction_is_due(
 
 
 @pytest.mark.parametrize(
+    ("story", "handed_over", "due_at"),
+    [
+        ("what is wanted soon waits a moment for company", [(5.0, True)], 5.05),
+        ("whatever waits already is written with it", [(5.0, False), (5.1, True)], 5.15),
+        ("a second does not put off the first", [(5.0, True), (5.02, True)], 5.05),
+        ("nor does what can wait", [(5.0, True), (5.02, False)], 5.05),
+        ("it does not put off what is due sooner", [(5.0, False), (5.98, True)], 6.0),
+    ],
+)
+def test_what_the_next_run_must_know_is_due_soon(
+    story: str, handed_over: Sequence[tuple[float, bool]], due_at: float
+) -> None:
+    held = Gathering(LIMITS)
+    is_news = [held.add(pages(1), now, soon=soon)[1] for now, soon in handed_over]
+    assert held.due_at() == pytest.approx(due_at)
+    assert is_news[0]
+    held.take(due_at)
+    assert held.due_at() is None
+    held.add(pages(1), 7.0)
+    assert held.due_at() == 8.0
+
+
+def test_what_is_wanted_soon_is_not_forgotten_behind_a_full_transaction() -> None:
+    held = Gathering(LIMITS)
+    for _ in range(6):
+        held.add(pages(10), 5.0)
+    held.add(pages(1), 5.0, soon=True)
+    held.take(5.0)
+    assert held.due_at() == pytest.approx(5.05)
+
+
+@pytest.mark.parametrize(
     "batch",
     [pages(4, "b" * 2_000), Batch(links=[LinkRow(1, "https://a.test/", "https://a.test/x")] * 5_000)],
     ids=["bodies fill a transaction", "small rows take a quarter of the room"],

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from amble.errors import QueryRefused
-from amble.store import DuckDBStore
+from amble.store import DuckDBStore, query
+from amble.store.query import BYTES_MAX, _memory_bytes
 from tests.store.conftest import QUICK
 from tests.store.support import ask, new_job, visit
 
@@ -138,3 +139,58 @@ def test_a_sealed_store_writes_checkpoints_and_closes_like_any_other(path: Path)
         store.submit(visit(job_id, 999), urgent=True).result()
     with DuckDBStore.open(path, limits=QUICK) as store:
         assert ask(store, "SELECT count(*) FROM pages") == [(301,)]
+
+
+# --- no question may end the crawl -----------------------------------------------------------------------------------
+
+
+def test_an_answer_is_cut_at_so_many_bytes_and_says_so(served: DuckDBStore) -> None:
+    found = served.read_only_query("SELECT repeat('x', 100000) FROM range(5000)", 30)
+    assert found.truncated
+    assert 70 <= len(found.rows) <= 80
+    assert sum(len(row[0]) for row in found.rows) <= BYTES_MAX
+
+
+def test_what_is_nested_counts_as_well(served: DuckDBStore) -> None:
+    found = served.read_only_query("SELECT [{'a': repeat('x', 100000)}] FROM range(500)", 30)
+    assert found.truncated
+    assert len(found.rows) <= 80
+
+
+def test_a_row_that_is_longer_than_an_answer_is_refused_with_a_hint(served: DuckDBStore) -> None:
+    with pytest.raises(QueryRefused, match="first row alone") as refused:
+        served.read_only_query("SELECT repeat('x', 9000000)", 30)
+    assert "left(" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT list(repeat('x', 1000)) FROM range(1000000)",
+        "SELECT range FROM range(100000000) ORDER BY hash(range)",
+        "SELECT string_agg(repeat('x', 1000000), '') FROM range(3000)",
+    ],
+)
+def test_a_query_that_needs_much_memory_is_refused_and_the_writer_goes_on(served: DuckDBStore, sql: str) -> None:
+    before = _memory_bytes()
+    with pytest.raises(QueryRefused):
+        served.read_only_query(sql, 60)
+    assert _memory_bytes() - before < 1_000_000_000
+    job_id = new_job(served)
+    served.submit(visit(job_id, 1000)).result(60)
+
+
+def test_a_query_that_grows_beyond_what_can_be_spared_is_interrupted(
+    served: DuckDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = iter([0, 10_000_000_000])
+    monkeypatch.setattr(query, "_memory_bytes", lambda: next(sizes, 10_000_000_000))
+    with pytest.raises(QueryRefused, match="more memory"):
+        served.read_only_query("SELECT count(*) FROM range(100000000000)", 60)
+
+
+def test_a_query_is_interrupted_when_nobody_waits_for_it(served: DuckDBStore) -> None:
+    gone = threading.Event()
+    threading.Timer(0.2, gone.set).start()
+    with pytest.raises(QueryRefused, match="nobody waits"):
+        served.read_only_query("SELECT count(*) FROM range(100000000000)", 60, is_gone=gone.is_set)

@@ -86,7 +86,7 @@ def test_any_text_at_all_passes_a11(text: str) -> None:
 
 
 def test_an_errand_comes_out_as_it_went_in() -> None:
-    errand = Errand("http://a.test/s.xml", False, '"e"', "Mon", "b.test", 5_000, True)
+    errand = Errand("http://a.test/s.xml", False, '"e"', "Mon", "b.test", 5_000, True, header_timeout_s=5.0)
     [item] = through(pack_errand(7, errand, 0.5))
     assert item[:2] == (RUN, 7)
     assert unpack_errand(item) == (errand, 0.5)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
+# As `amble.settings.OWN`, which takes a while to load: what is never taken from the file of a job.
+OWN = ("http_proxy", "http_proxy_username", "http_proxy_password", "no_proxy", "ca_file", "allow_private")
 _HELP = """\
 A polite web crawler that learns the pace each site can bear.
 
@@ -95,7 +97,11 @@ def make_parser() -> Parser:
         ("pause", "let a running crawl wait, in its place", "all that run"),
         ("stop", "end a running crawl politely, to be resumed", "all that run"),
     ):
-        verb(name, told, file=True).add_argument("job", metavar="JOB", type=int, nargs="?", help=f"default: {default}")
+        made = verb(name, told, file=True)
+        made.add_argument("job", metavar="JOB", type=int, nargs="?", help=f"default: {default}")
+        if name == "resume":
+            made.add_argument("--trust-clauses", action="store_true", help="run the SQL in the file, whatever it is")
+            _add_settings(made, names=OWN)
     verb("jobs", "the jobs in a file", file=True)
     verb("domains", "what was learned of each domain", file=True)
     audit = verb("audit", "check the receipts: exit code 0 only if no rule was broken", file=True)
@@ -122,6 +128,8 @@ def make_parser() -> Parser:
     export.add_argument("--force", action="store_true", help="write over a file that is there")
     _add_model(verb("rehearse", "the pace of a crawl against a server as one imagines it, in virtual time"))
     doctor = verb("doctor", "look whether everything is in place for a crawl")
+    doctor.add_argument("file", nargs="?", metavar="FILE", help="see whether this file is whole, too")
+    doctor.add_argument("--salvage", metavar="TO", help="write what can be read of a damaged FILE to a new one")
     doctor.add_argument("--host", default="example.com", help="a name to look up (default %(default)s)")
     doctor.add_argument("--into", metavar="FILE", default=".", help="where a crawl would go (default: here)")
     config = verb("config", "the settings that hold here")
@@ -155,17 +163,28 @@ def _add_model(parser: Parser) -> None:
     model.add_argument("--rate", type=float, help="requests per second that it allows; default: as many as come")
     model.add_argument("--burst", type=float, help="requests at once that it allows")
     model.add_argument("--window", type=float, metavar="SECONDS", help="it counts in windows of this length")
+    model.add_argument("--from-first", action="store_true", default=None, help="they begin with its first request")
+    model.add_argument("--queue", type=int, metavar="DEPTH", help="it answers in turn, and refuses when so many wait")
+    model.add_argument("--at-once", type=int, metavar="N", help="it refuses one more while so many are under way")
     model.add_argument("--penalty", type=float, metavar="SECONDS", help="who breaks the limit is shut out so long")
+    model.add_argument("--change-after", type=float, metavar="SECONDS", help="its rate changes then")
+    model.add_argument("--change-to", type=float, metavar="TIMES", help="to so many times what it was (default 0.5)")
+    model.add_argument("--down-after", type=float, metavar="SECONDS", help="it is down from then on")
+    model.add_argument("--down-for", type=float, metavar="SECONDS", help="for so long (default 10)")
+    model.add_argument("--up-for", type=float, metavar="SECONDS", help="and again after so long; default: once")
     model.add_argument("--retry-after", action="store_true", default=None, help="it says how long to wait")
+    model.add_argument(
+        "--headers", choices=["structured", "split", "x-delta", "x-epoch"], help="it tells its quota in these fields"
+    )
     model.add_argument("--latency", type=float, metavar="SECONDS", help="how long an answer takes")
     model.add_argument("--crawl-delay", type=float, metavar="SECONDS", help="what its robots.txt asks for")
     _add_settings(parser, ("pacing",))
 
 
-def _add_settings(parser: Parser, only: Sequence[str] = ()) -> None:
+def _add_settings(parser: Parser, only: Sequence[str] = (), names: Sequence[str] = ()) -> None:
     def add() -> None:
         from amble.cli.flags import add_settings  # the models of all settings: they take a while to load
 
-        add_settings(parser, only)
+        add_settings(parser, only, names)
 
     parser.later = add

@@ -6,21 +6,23 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shlex import quote
 
 from amble.cli.exits import Exit, exit_of
 from amble.cli.flags import settings_of
 from amble.cli.look import must_exist
 from amble.cli.screen import Screen
-from amble.cli.shown import say, show_json
+from amble.cli.shown import command, safe, say, show_json
 from amble.cli.summary import result_of, summary
 from amble.cli.watch import Watch
 from amble.control import Desk, ask
 from amble.control.channel import Nobody
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
-from amble.errors import AmbleError, BadUrl
+from amble.errors import AddressRefused, AmbleError, BadUrl, SettingsError
 from amble.jobs import runner
 from amble.jobs.runner import RunningJob
+from amble.settings import Settings
 from amble.settings_sources import resolve
 from amble.sql.targets import refuse_hidden
 from amble.store.duckdb_store import DuckDBStore, memory_for
@@ -31,12 +33,16 @@ def crawl(arguments: argparse.Namespace) -> Exit:
     settings = resolve(settings_of(arguments), said_by="the command line").settings
     seeds = seeds_of(arguments)
     into = arguments.into or default_file(seeds)
+    if into == ":memory:":
+        raise SettingsError("what is crawled into memory is gone with the command", hint="--into FILE, or leave it out")
     refuse_hidden(into)
     memory = memory_for(settings.fetching.max_response_bytes)
     with DuckDBStore.open(into, sealed=True, memory_limit=memory) as store:
         return run_job(
             store,
-            lambda watch: runner.start(store, seeds, settings, arguments.table, listeners=[watch.event]),
+            lambda watch: runner.start(
+                store, seeds, settings, arguments.table, typed=typed_seeds(arguments), listeners=[watch.event]
+            ),
             into,
             as_json=arguments.json,
         )
@@ -77,6 +83,11 @@ def seeds_of(arguments: argparse.Namespace) -> list[str]:
     return [seed_url(seed).url for seed in seeds]
 
 
+def typed_seeds(arguments: argparse.Namespace) -> list[str]:
+    """Those among the words of the command: they alone may be private. What a file holds, nobody typed."""
+    return [seed_url(seed).url for seed in arguments.seeds]
+
+
 def default_file(seeds: list[str]) -> str:
     """Named after the first host, in the working folder."""
     return f"{domain_of(seed_url(seeds[0]).url).replace(':', '_')}.duckdb"
@@ -84,6 +95,7 @@ def default_file(seeds: list[str]) -> str:
 
 def _take_up(arguments: argparse.Namespace) -> Exit:
     must_exist(arguments.file)
+    here = resolve(settings_of(arguments), said_by="the command line").settings
     with DuckDBStore.open(arguments.file, sealed=True) as store:
         jobs = {job.id: job.status for job in store.jobs()}
         unfinished = [job for job, status in jobs.items() if status in UNFINISHED]
@@ -93,12 +105,35 @@ def _take_up(arguments: argparse.Namespace) -> Exit:
             if arguments.json:
                 show_json(None)
             return Exit.DONE
-        return run_job(
-            store,
-            lambda watch: runner.take_up(store, job_id, here=resolve().settings, listeners=[watch.event]),
-            arguments.file,
-            as_json=arguments.json,
-        )
+        _tell_settings(store, job_id, here)
+        try:
+            return run_job(
+                store,
+                lambda watch: runner.take_up(
+                    store, job_id, here=here, trust_clauses=arguments.trust_clauses, listeners=[watch.event]
+                ),
+                arguments.file,
+                as_json=arguments.json,
+            )
+        except AddressRefused as refused:
+            again = f"{command()} resume {quote(arguments.file)} {job_id} --allow-private {','.join(refused.places)}"
+            raise AmbleError(refused.message, hint=f"where you mean it: {again} (none: without them)") from None
+
+
+def _tell_settings(store: DuckDBStore, job_id: int, here: Settings) -> None:
+    """A job keeps the settings it was begun with, and the file may be somebody else's."""
+    row = next((job for job in store.jobs() if job.id == job_id), None)
+    if row is None:
+        return
+    kept, _ = Settings.readable(row.settings)
+    differing = Settings.of(kept).differences(here)
+    if differing:
+        told = ", ".join(f"{name} = {_plain(value)} (here {_plain(theirs)})" for name, value, theirs in differing)
+        say(f"job {job_id} keeps the settings it was begun with: {safe(told)}")
+
+
+def _plain(value: object) -> str:
+    return "none" if value is None or value == () else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _seeds_from(name: str | None) -> Iterable[str]:

@@ -13,18 +13,22 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 
 import duckdb
 import pycurl
 
 from amble.cli.exits import Exit
-from amble.cli.shown import safe, show, show_json
+from amble.cli.look import must_exist
+from amble.cli.shown import command, safe, say, show, show_json
 from amble.core.robots.groups import product_token
-from amble.errors import AmbleError
+from amble.errors import AmbleError, SettingsError, StoreLocked
 from amble.fetcher.authorities import default_ca_file
+from amble.fetcher.descriptors import raise_limit
 from amble.settings import Settings
 from amble.settings_sources import resolve
 from amble.store.duckdb_store import DuckDBStore
+from amble.store.salvage import check_whole, salvage
 
 PATIENCE_S = 10.0
 DISK_BYTES_MIN = 1 << 30
@@ -41,7 +45,9 @@ class Finding:
 
 def doctor(arguments: argparse.Namespace) -> Exit:
     """0 unless something stands in the way of a crawl."""
-    findings = list(_look(arguments.host, Path(arguments.into)))
+    if arguments.salvage is not None:
+        return _salvage(arguments)
+    findings = list(_look(arguments.host, Path(arguments.into), arguments.file))
     if arguments.json:
         show_json([asdict(finding) for finding in findings])
     else:
@@ -52,7 +58,25 @@ def doctor(arguments: argparse.Namespace) -> Exit:
     return Exit.ERROR if any(finding.state == "bad" for finding in findings) else Exit.DONE
 
 
-def _look(host: str, into: Path) -> Iterator[Finding]:
+def _salvage(arguments: argparse.Namespace) -> Exit:
+    """A new file with what a damaged one still holds."""
+    if arguments.file is None:
+        raise SettingsError("--salvage needs the damaged file", hint="amble doctor FILE --salvage TO")
+    must_exist(arguments.file)
+    found = salvage(Path(arguments.file), Path(arguments.salvage))
+    if arguments.json:
+        show_json(found and found._asdict())
+    elif found is None:
+        say(f"{safe(arguments.file)} is whole: there is nothing to salvage")
+    else:
+        rows = ", ".join(f"{count:,} rows of {table}" for table, count in found.rows.items()) or "no table of a crawl"
+        kept = f"{found.kept_bytes:,} of {found.log_bytes:,} bytes of the log were kept"
+        say(f"{safe(arguments.salvage)} has {rows}; {kept}")
+        say(f"what came later is lost; a job goes on with: {command()} resume {safe(quote(arguments.salvage))}")
+    return Exit.DONE
+
+
+def _look(host: str, into: Path, file: str | None) -> Iterator[Finding]:
     yield versions()
     try:
         settings = resolve().settings
@@ -65,6 +89,7 @@ def _look(host: str, into: Path) -> Iterator[Finding]:
         ("names", lambda: names(host)),
         ("proxy", lambda: proxy(settings)),
         ("certificates", lambda: certificates(settings)),
+        *([("file", lambda: whole(Path(file)))] if file is not None else []),
         ("disk", lambda: disk(into)),
         ("duckdb", lambda: database(into)),
         ("open files", lambda: open_files(settings.fetching.max_total_connections)),
@@ -144,6 +169,15 @@ def certificates(settings: Settings) -> Finding:
     return Finding("certificates", "good", file)
 
 
+def whole(file: Path) -> Finding:
+    must_exist(str(file))
+    try:
+        check_whole(file)
+    except StoreLocked as locked:
+        return Finding("file", "good", f"{locked.message}, so it can be opened", "")
+    return Finding("file", "good", f"{file} is whole")
+
+
 def disk(into: Path) -> Finding:
     folder = _folder(into)
     free = shutil.disk_usage(folder).free
@@ -167,13 +201,11 @@ def database(into: Path) -> Finding:
 
 
 def open_files(connections: int) -> Finding:
-    try:
-        import resource
-    except ImportError:
+    soft = raise_limit()  # as a crawl does
+    if soft is None:
         return Finding("open files", "good", "no limit that could be asked for")
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + FILES_BESIDES
-    if soft != resource.RLIM_INFINITY and soft < needed:
+    if soft < needed:
         return Finding(
             "open files", "bad", f"{soft} may be open; {needed} are needed for max_total_connections = {connections}",
             f"ulimit -n {needed}, or max_total_connections = {max(1, soft - FILES_BESIDES)}",

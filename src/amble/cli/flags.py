@@ -16,12 +16,12 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
-def add_settings(parser: argparse.ArgumentParser, only: Sequence[str] = ()) -> None:
-    """A flag for each setting, told by the setting itself."""
+def add_settings(parser: argparse.ArgumentParser, only: Sequence[str] = (), names: Sequence[str] = ()) -> None:
+    """A flag for each setting, told by the setting itself; or for those of some parts, or of some names."""
     parts: dict[str, Any] = {}
     others = {name: other for other, name in SYNONYMS.items()}
     for part, name, info in fields():
-        if only and part not in only:
+        if (only and part not in only) or (names and name not in names):
             continue
         if part not in parts:
             parts[part] = parser.add_argument_group(part)

@@ -16,9 +16,12 @@ def one_line(progress: JobProgress) -> str:
     """For where there is no terminal."""
     beside = f", {progress.workers} workers" if progress.workers else ""
     held = f", {progress.phase}{': ' if progress.held else ''}{safe(progress.held)}" if _is_held(progress) else ""
+    crowded = [domain.pace.domain for domain in progress.domains if domain.pace.others_ask]
+    others = f",{others_line(crowded)}" if crowded else ""
     return (
         f"{progress.seconds:7.1f} s  {progress.final} of {progress.accepted} URLs, {progress.under_way} under way,"
-        f" {pages_per_s(progress):.1f} pages/s, {size(progress.body_bytes)}, {progress.limited} x 429{beside}{held}"
+        f" {pages_per_s(progress):.1f} pages/s, {size(progress.body_bytes)}, {progress.limited} x 429"
+        f"{beside}{held}{others}"
     )
 
 
@@ -32,7 +35,16 @@ def block(progress: JobProgress, into: str, columns: int, rows: int) -> Lines:
         more = progress.domains_known - len(busy[:room])
         if more > 0:
             lines.append((f" and {more} more domain{'s' if more > 1 else ''}"[: columns - 1], "dim"))
+    crowded = [domain.pace.domain for domain in progress.domains if domain.pace.others_ask]
+    if crowded:
+        lines.append((others_line(crowded)[: columns - 1], "yellow"))
     return lines[: rows - 1]  # what scrolled off could not be drawn over
+
+
+def others_line(domains: list[str]) -> str:
+    """That other processes of this machine keep to the pace of a domain with us."""
+    more = f" and {len(domains) - 1} more" if len(domains) > 1 else ""
+    return f" another amble is asking {safe(domains[0])}{more}, too"
 
 
 def _head(progress: JobProgress, into: str, columns: int) -> Lines:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from amble.cli.arguments import parse
-from amble.cli.shown import show
+from amble.cli.shown import safe_lines, show
 from amble.collecting import seldom
 from amble.errors import AmbleError, BadDomain, BadUrl, SettingsError
 
@@ -31,31 +33,103 @@ _HOMES = {
     "config": "config",
     "completion": "completion",
 }
+_ONLY_OURS = 0o077  # what a crawl writes is for whoever crawls
+_HINTS = {
+    errno.ENOSPC: "free some disk space and try again",
+    errno.EMFILE: "raise the limit of open files: ulimit -n 1024",
+    errno.ENFILE: "this system has too many files open",
+    errno.ENOMEM: "there is too little memory",
+    errno.ENAMETOOLONG: "give it a shorter name",
+}
 
 
 @seldom()
 def main(words: Sequence[str] | None = None) -> int:
-    arguments = parse(words)
+    _prepare_streams()
+    before = os.umask(_ONLY_OURS)
     try:
-        if arguments.version:
-            import amble
-
-            show(f"amble {amble.__version__}")
-            return 0
-        verb = getattr(import_module(f"amble.cli.{_HOMES[arguments.verb]}"), arguments.verb)
-        code = int(verb(arguments))
-        sys.stdout.flush()
-        return code
+        return _run(words)
     except (SettingsError, BadUrl, BadDomain) as error:  # what was typed cannot be meant
-        sys.stderr.write(f"amble: {error}\n")
-        return 2
+        return _told(str(error), 2)
     except AmbleError as error:
-        sys.stderr.write(f"amble: {error}\n")
-        return 1
+        return _told(str(error), 1)
     except KeyboardInterrupt:
-        sys.stderr.write("amble: interrupted\n")
-        return 130
+        return _told("interrupted", 130)
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()  # whoever read our output has gone, as `head` does
         return 1
+    except OSError as error:
+        _forget_stdout()
+        what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+        return _told(f"{what}\nhint: {_HINTS.get(error.errno or 0, 'see that the file and its folder can be used')}", 1)
+    except UnicodeError as error:
+        return _told(f"a text is not UTF-8: {error}\nhint: rename the file, or write the text in UTF-8", 1)
+    except MemoryError:
+        return _told("there is too little memory\nhint: end other programs, or crawl fewer sites at once", 1)
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        return _told(_unforeseen(error), 1)
+    finally:
+        os.umask(before)
+
+
+def _run(words: Sequence[str] | None) -> int:
+    arguments = parse(words)
+    if arguments.version:
+        import amble
+
+        show(f"amble {amble.__version__}")
+        return 0
+    verb = getattr(import_module(f"amble.cli.{_HOMES[arguments.verb]}"), arguments.verb)
+    code = int(verb(arguments))
+    sys.stdout.flush()
+    return code
+
+
+def _told(message: str, code: int) -> int:
+    with suppress(OSError, ValueError):
+        sys.stderr.write(safe_lines(f"amble: {message}") + "\n")
+    return code
+
+
+# What libraries say, who have no error of their own for it, when this machine has no more to give.
+_SHORTAGES = {
+    "can't start new thread": "raise the limits of memory and processes (ulimit -v, ulimit -u)",
+    "initializing curl": _HINTS[errno.EMFILE],
+    "Too many open files": _HINTS[errno.EMFILE],
+    "Cannot allocate memory": _HINTS[errno.ENOMEM],
+}
+
+
+def _unforeseen(error: Exception) -> str:
+    """DuckDB says much that nobody foresaw, most of it of a file that is damaged. Of anything else we want to hear."""
+    said = next((line for line in str(error).splitlines() if line.strip()), "") or type(error).__name__
+    short = next((hint for sign, hint in _SHORTAGES.items() if sign in said), None)
+    if short is not None:
+        return f"{said}\nhint: {short}"
+    if type(error).__module__ in ("duckdb", "_duckdb"):
+        return f"{said}\nhint: see whether the file is whole, and on a disk with room; amble doctor --into FILE looks"
+    return f"{type(error).__name__}: {said}\nhint: a fault of ours: python -X dev -m amble shows where"
+
+
+def _prepare_streams() -> None:
+    """A stream that is closed is one to nowhere: the next file to be opened must not get its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+        with suppress(AttributeError, ValueError):
+            getattr(sys, name).reconfigure(errors="backslashreplace")  # text of pages, whatever the terminal knows
+
+
+def _forget_stdout() -> None:
+    """Python would complain once more when it flushes at the end."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -22,8 +22,10 @@ PAGES = 1_000
 
 # flag -> what the model calls it
 _MODEL = {
-    "rate": "rate", "burst": "burst", "window": "window_s", "penalty": "penalty_s", "retry_after": "retry_after",
-    "latency": "latency_s", "crawl_delay": "crawl_delay_s",
+    "rate": "rate", "burst": "burst", "window": "window_s", "from_first": "from_first", "queue": "queue",
+    "at_once": "at_once", "penalty": "penalty_s", "change_after": "change_after_s", "change_to": "change_to",
+    "down_after": "down_after_s", "down_for": "down_for_s", "up_for": "up_for_s", "retry_after": "retry_after",
+    "headers": "headers", "latency": "latency_s", "crawl_delay": "crawl_delay_s",
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from amble.cli.crawl import default_file, seeds_of
+from amble.cli.crawl import default_file, seeds_of, typed_seeds
 from amble.cli.exits import Exit
 from amble.cli.flags import settings_of
 from amble.cli.look import find_out, must_exist
@@ -24,10 +24,10 @@ from amble.store.duckdb_store import DuckDBStore
 def plan(arguments: argparse.Namespace) -> Exit:
     """Asks for robots.txt and sitemaps only. What is in the file already, and was learned, counts; none is made."""
     settings = resolve(settings_of(arguments), said_by="the command line").settings
-    seeds = seeds_of(arguments)
+    seeds, typed = seeds_of(arguments), typed_seeds(arguments)
     into = arguments.into or default_file(seeds)
     with _planning(into) as store:
-        found = asyncio.run(explain(store, seeds, settings, table=arguments.table))
+        found = asyncio.run(explain(store, seeds, settings, table=arguments.table, typed=typed))
     if arguments.json:
         show_json(found.as_dict())
     else:

@@ -52,7 +52,7 @@ def _show_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     for row in ([*columns], *([_harmless(value) for value in row] for row in rows)):
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow(row)
-        show(line.getvalue())
+        show(line.getvalue(), is_data=True)
 
 
 def _short(value: Any) -> Any:

@@ -6,6 +6,7 @@ Told from any thread. Nobody listening any more (a closed terminal, a broken pip
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import threading
@@ -13,7 +14,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TextIO
 
+from amble.cli.shown import safe_lines
+
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+_LINE = re.compile(r"((?:\x1b\[[0-9]{1,2}m)?)(.*?)((?:\x1b\[0m)?)", re.DOTALL)
 _CLEAR_BELOW = "\x1b[J"
 
 
@@ -39,7 +43,7 @@ class Screen:
     def line(self, text: str) -> None:
         """A line that stays."""
         with self._lock:
-            self._write(self._up() + text + "\n" + self._below())
+            self._write(self._up() + _harmless(text) + "\n" + self._below())
 
     def block(self, lines: Sequence[str]) -> None:
         """What stands below the lines; on a terminal only."""
@@ -64,9 +68,16 @@ class Screen:
 
     def _below(self) -> str:
         self._drawn = len(self._block)
-        return "".join(f"{line}\n" for line in self._block)
+        return "".join(f"{_harmless(line)}\n" for line in self._block)
 
     def _write(self, text: str) -> None:
         with suppress(OSError, ValueError):
             self._stream.write(text)
             self._stream.flush()
+
+
+def _harmless(text: str) -> str:
+    """Our own colours stay, at the ends of a line; whatever else would steer the terminal does not [E7]."""
+    found = _LINE.fullmatch(text)
+    assert found is not None
+    return f"{found[1]}{safe_lines(found[2])}{found[3]}"

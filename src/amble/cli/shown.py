@@ -10,12 +10,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _UNSAFE = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
-_UNSAFE |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+# Changes of direction, invisible characters and line ends of Unicode; halves of characters, which no terminal can take.
+_HIDDEN = (0xAD, 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+_UNSAFE |= {code: f"\\u{code:04x}" for code in (*_HIDDEN, *range(0xD800, 0xE000))}
+_UNSAFE |= {code: f"\\U{code:08x}" for code in range(0xE0000, 0xE0080)}
 
 
 def safe(text: str) -> str:
     """Control characters and changes of writing direction, spelled out."""
     return text.translate(_UNSAFE)
+
+
+def safe_lines(text: str) -> str:
+    """The same for text of several lines, whose line ends are its own."""
+    return "\n".join(map(safe, text.split("\n")))
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
@@ -33,12 +41,14 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
 
 def say(text: str) -> None:
     """Talk goes to standard error, so that data can be piped."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(safe_lines(text) + "\n")
     sys.stderr.flush()
 
 
-def show(text: str, end: str = "\n") -> None:
-    sys.stdout.write(text + end)
+def show(text: str, end: str = "\n", *, is_data: bool = False) -> None:
+    """Of data for another program every byte counts; a terminal gets it like any other text."""
+    plain = text if is_data and not sys.stdout.isatty() else safe_lines(text)
+    sys.stdout.write(plain + end)
 
 
 def show_json(value: Any) -> None:
@@ -51,7 +61,10 @@ def command() -> str:
     found = shutil.which("amble")
     if found is not None or not os.path.exists(beside):
         return "amble"
-    near = os.path.relpath(beside)
+    try:
+        near = os.path.relpath(beside)
+    except OSError:  # the folder we are in is gone
+        return beside
     return beside if near.startswith(os.pardir) else near
 
 

@@ -14,15 +14,16 @@ from typing import Any
 import duckdb
 
 from amble.cli.exits import Exit
+from amble.cli.news import News
 from amble.cli.prompt import Prompt
 from amble.cli.results import show_rows
-from amble.cli.shown import safe, say
+from amble.cli.shown import say
 from amble.control import ask
 from amble.control.channel import Nobody
 from amble.errors import AmbleError, StoreError
-from amble.sql.connection import Connection, connect
+from amble.sql.connection import Connection, open_connection
 from amble.sql.tokens import Kind, tokens_of
-from amble.store.database import explain
+from amble.store.database import explain, refuse_odd_file
 
 _FETCH = 1_000
 
@@ -43,7 +44,10 @@ def sql(arguments: argparse.Namespace) -> Exit:
         else:
             _converse(Prompt(arguments.file, lambda: _names(run)), run, how)
     except duckdb.Error as refused:
-        raise StoreError(safe_lines(str(refused))) from None
+        raise StoreError(
+            str(refused),
+            hint="SHOW ALL TABLES lists what there is; of a file that is damaged, take a copy that is whole",
+        ) from None
     finally:
         close()
     return Exit.DONE
@@ -69,15 +73,11 @@ def is_complete(text: str) -> bool:
     return not tokens or tokens[-1].is_symbol(";")
 
 
-def safe_lines(text: str) -> str:
-    """An error of DuckDB's may quote what a page wrote [E7]; its line breaks are its own."""
-    return "\n".join(safe(line) for line in text.splitlines())
-
-
 def _open(file: str) -> tuple[Run, Callable[[], None]]:
     """The file itself, or whoever has it open."""
+    refuse_odd_file(Path(file))
     try:
-        connection = connect(file)
+        connection = open_connection(file, {}, {"listeners": [News().event]})
     except duckdb.Error as refused:
         told = explain(refused, Path(file))
         try:
@@ -124,7 +124,7 @@ def _converse(prompt: Prompt, run: Run, how: str) -> None:
         except AmbleError as error:
             say(str(error))
         except duckdb.Error as error:
-            say(safe_lines(str(error)))
+            say(str(error))
         except KeyboardInterrupt as interrupted:
             say(str(interrupted) or "interrupted")
 

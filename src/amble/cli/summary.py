@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from amble.cli.exits import limit_reached
 from amble.cli.live import duration, size
 from amble.cli.shown import command, safe, table
 from amble.control.questions import FAILED, REFUSED
+from amble.core.pacing.bounds import Rulebook
+from amble.core.pacing.permit import Source
+from amble.core.pacing.phase import PacePhase
+from amble.core.pacing.snapshot import phase_of
 from amble.jobs import Job, JobResult
+from amble.report.sentences import BECAUSE, Facts, first_true, phase_of_receipts
+from amble.store.knowledge import load_domains
 from amble.store.seam import UNFINISHED
 
 DOMAINS_SHOWN = 8
-
-_BECAUSE = {
-    "crawl_delay": "its robots.txt asks for that gap",
-    "minimum": "min_crawl_delay or a rule sets that gap",
-    "max_rate": "max_rate allows no more; raise it only where you may",
-    "learned": "it answered no faster without refusing",
-    "quota": "its RateLimit headers allow no more",
-    "none": "its own response times",
-}
 
 _NOTHING_NEW = "all of it is in the table already; --update-stale asks the site what has changed"
 
@@ -31,7 +29,8 @@ def result_of(job: Job, result: JobResult) -> dict[str, Any]:
         "status": result.status,
         "pages": result.pages,
         "ends": dict(result.ends),
-        "left_out": dict(result.left_out),
+        "left_out": {reason: count for reason, count in result.left_out.items() if count},
+        "limit_reached": limit_reached(result),
         "requests": result.requests,
         "limited": result.limited,
         "bytes": result.body_bytes,
@@ -42,7 +41,7 @@ def result_of(job: Job, result: JobResult) -> dict[str, Any]:
 
 def summary(job: Job, result: JobResult, into: str) -> str:
     ends = ", ".join(f"{count} {_end_told(kind, result)}" for kind, count in result.ends.most_common())
-    left = ", ".join(f"{count} {reason}" for reason, count in result.left_out.most_common(4))
+    left = ", ".join(f"{count} {reason}" for reason, count in result.left_out.most_common(4) if count)
     name = target_name(job.row.target)
     slow, domains = slowest(job), _domains(job)
     lines = [
@@ -54,6 +53,7 @@ def summary(job: Job, result: JobResult, into: str) -> str:
         *([f"slowest: {_slowest_told(slow)}"] if slow else []),
         *_long_delays(job),
         *([f"go on with it: {command()} resume {safe(into)}"] if result.status in UNFINISHED else []),
+        *_private(result),
         *([_NOTHING_NEW] if result.stored and result.stored == result.ends.total() else []),
         "",
         *([domains, ""] if domains else []),
@@ -63,6 +63,12 @@ def summary(job: Job, result: JobResult, into: str) -> str:
         "  SELECT domain, count(*), round(avg(actual_gap_s), 2) AS gap_s FROM amble.requests GROUP BY ALL;",
     ]
     return "\n".join(lines)
+
+
+def _private(result: JobResult) -> list[str]:
+    """Seeds that were refused since they are private and nobody typed them, with what would allow them."""
+    places = ",".join(map(safe, result.private))
+    return [f"private, and not typed here: if you mean them, crawl with --allow-private {places}"] if places else []
 
 
 def _end_told(kind: str, result: JobResult) -> str:
@@ -79,23 +85,52 @@ def target_name(target: str) -> str:
 
 
 def slowest(job: Job) -> dict[str, Any] | None:
-    """The domain whose requests took longest from the first to the last, and the rule that held it most often."""
+    """The domain whose requests took longest from the first to the last, the rule that held it most often, how far its
+    pace came, and why it took so long."""
     rows = _receipts(
         job,
-        """
-        SELECT domain, count(*), epoch(max(started_at) - min(started_at)) AS seconds, mode(rule), median(required_gap_s)
+        f"""
+        SELECT domain, count(*), epoch(max(started_at) - min(started_at)) AS seconds, mode(rule),
+               median(required_gap_s), count(*) FILTER (WHERE {REFUSED}), count(*) FILTER (WHERE {FAILED})
         FROM amble.requests WHERE job_id = ? GROUP BY domain ORDER BY seconds DESC, domain LIMIT 1
         """,
     )
     if not rows or rows[0][1] < 2:
         return None
-    return dict(zip(("domain", "requests", "seconds", "rule", "gap_s"), rows[0], strict=True))
+    domain, requests, seconds, rule, gap_s, refusals, failures = rows[0]
+    bounds = Rulebook(job.settings.pacing, lambda: 0.0).bounds(domain)
+    facts = Facts(
+        _phase(job, domain, Source(rule), bounds.strategy, refusals), Source(rule), bounds.strategy, requests, refusals,
+        failures, gap_s=gap_s, default_gap_s=bounds.settings.default_crawl_delay,
+    )  # fmt: skip
+    return {
+        "domain": domain, "requests": requests, "seconds": seconds, "rule": rule, "gap_s": gap_s,
+        "phase": facts.phase.value, "because": first_true(BECAUSE, facts),
+    }  # fmt: skip
+
+
+def _phase(job: Job, domain: str, rule: Source, strategy: str, refusals: int) -> PacePhase:
+    """Where its pace is still in memory, that knows."""
+    pace = job.plan.frontier.registry.find(domain)
+    if pace is not None:
+        return phase_of(pace, job.clock.monotonic())
+    failed_since = f"""
+        SELECT count(*) FILTER (WHERE {FAILED}) FROM amble.requests WHERE job_id = ?1 AND domain = ?2
+        AND started_at > coalesce((SELECT max(started_at) FROM amble.requests WHERE job_id = ?1 AND domain = ?2
+                                   AND ({FAILED}) IS NOT TRUE), TIMESTAMP '1970-01-01')
+    """
+    with job.store.database.reading() as connection:
+        [(failed_last,)] = connection.execute(failed_since, [job.row.id, domain]).fetchall()
+        known = next(iter(load_domains(connection, [domain])), None)
+    learned = known is not None and bool(known.adaptive_delay_seconds)
+    waits = known is not None and known.blocked_until_at is not None and known.blocked_until_at > job.clock.utc()
+    return phase_of_receipts(rule, strategy, learned=learned, refusals=refusals, failed_last=failed_last, waits=waits)
 
 
 def _slowest_told(slow: dict[str, Any]) -> str:
     gap = f", a request every {slow['gap_s']:.2f} s" if slow["gap_s"] else ""
-    because = _BECAUSE.get(slow["rule"], slow["rule"])
-    return f"{safe(slow['domain'])}, {slow['requests']} requests in {duration(slow['seconds'])}{gap}: {because}"
+    took = f"{slow['requests']} requests in {duration(slow['seconds'])}{gap}"
+    return f"{safe(slow['domain'])}, {took}; {slow['phase']}: {slow['because']}"
 
 
 def _long_delays(job: Job) -> list[str]:

@@ -10,12 +10,16 @@ from amble.core.pacing.events import (
     Event,
     NetworkBack,
     NetworkDown,
+    NobodyReached,
+    NobodyThere,
     PaceChanged,
     Paused,
     RobotsMissed,
+    TailBegan,
 )
 
 MISSED_TOLD_MAX = 10  # domains whose robots.txt cannot be had
+NAMED_MAX = 3  # failing domains
 _REFUSED = "limited"  # why a strategy changes the delay when it is refused
 
 
@@ -42,10 +46,16 @@ class Told:
             return f"circuit closed after {event.open_s:.0f} s"
         if isinstance(event, RobotsMissed):
             return self._missing(event)
+        if isinstance(event, NobodyThere):
+            return f"nobody answers at {event.origin} ({event.reason}): {event.check}"
+        if isinstance(event, TailBegan):
+            return _tail(event)
         if isinstance(event, NetworkDown):
             return f"down, it seems: {event.reason} ({event.detail}); waiting, with a trial now and then"
         if isinstance(event, NetworkBack):
             return f"back after {event.down_s:.0f} s"
+        if isinstance(event, NobodyReached):
+            return event.reason
         # A refusal may settle an estimate below a delay that was only a trial: no news beside "left alone for".
         news = isinstance(event, PaceChanged) and event.delay_s < event.was_s and event.reason != _REFUSED
         if isinstance(event, PaceChanged) and news and event.domain in self._limited:
@@ -64,5 +74,29 @@ class Told:
         return f"robots.txt cannot be had ({event.reason}): {again}" if event.tries == 1 else None
 
 
+def _tail(event: TailBegan) -> str:
+    """What is left, and how long it will be waited for."""
+    parts = []
+    if given_up := event.given_up:
+        names = ", ".join(given_up[:NAMED_MAX]) + (
+            f" and {more} more" if (more := len(given_up) - NAMED_MAX) > 0 else ""
+        )
+        parts.append(f"{_domains(len(given_up))} without a page ({names}): given up in {event.wait_s:.0f} s")
+    if event.others:
+        parts.append(f"{_domains(event.others)} that had answered: up to {event.others_wait_s:.0f} s")
+    return f"nothing but failing domains is left; {'; '.join(parts)}"
+
+
+def _domains(count: int) -> str:
+    return f"{count} domain{'' if count == 1 else 's'}"
+
+
+def is_job_news(event: Event) -> bool:
+    """What is said even where nobody watches the single domains."""
+    return isinstance(event, NetworkDown | NetworkBack | NobodyThere | TailBegan)
+
+
 def is_trouble(event: Event) -> bool:
-    return isinstance(event, BlockOpened | CircuitOpened | NetworkDown | RobotsMissed)
+    return isinstance(
+        event, BlockOpened | CircuitOpened | NetworkDown | NobodyReached | NobodyThere | RobotsMissed | TailBegan
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from amble.control.channel import caller_has_gone
 from amble.control.progress import workers_of
 from amble.core.pacing.snapshot import DomainSnapshot
 from amble.errors import StoreError
@@ -104,7 +105,9 @@ def sql(store: DuckDBStore, query: str, timeout_s: float = QUERY_S) -> dict[str,
             hint="ask there (job.sql, con.sql), or when it is done; `amble jobs`, `why` and `audit` answer now",
         )
     _let_settle(store)
-    found = store.read_only_query(query, min(timeout_s, QUERY_S))
+    if not timeout_s > 0:
+        raise StoreError("the time of a query is a number of seconds", hint="ask(file, 'sql', query='SELECT 1')")
+    found = store.read_only_query(query, min(timeout_s, QUERY_S), is_gone=caller_has_gone)
     return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
 
 

@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import NamedTuple
 
 from amble.core.urls import domain_of
-from amble.errors import SettingsError
+from amble.errors import BadDomain, SettingsError
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -168,6 +168,12 @@ def judge_host(host: str) -> Reach:
     return Reach.RESERVED_NAME if {labels[-1], ".".join(labels[-2:])} & _RESERVED_NAMES else Reach.PUBLIC
 
 
+def may_be_public(domain: str) -> bool:
+    """Whether nothing speaks against a domain, as `domain_of` writes it, before its name is looked up."""
+    host, _, port = domain.rpartition(":") if domain.rpartition(":")[2].isdigit() else (domain, "", "")
+    return judge_host(host) is Reach.PUBLIC and not (port and int(port) in BAD_PORTS)
+
+
 # --- The policy ----------------------------------------------------------------------------------------------------
 
 
@@ -184,19 +190,26 @@ class Forbidden(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """What may be connected to in one job: the public internet, what the user named, and networks opened by setting."""
+    """What may be connected to in one job: the public internet, what the user typed, and what a setting opens."""
 
     named: frozenset[str] = frozenset()  # domains the user typed, as `domain_of` writes them
     opened: tuple[Network, ...] = ()
+    allowed: frozenset[str] = frozenset()  # domains that the settings open, whoever leads there
 
     @classmethod
     def of(cls, named: Iterable[str] = (), opened: Iterable[str] = ()) -> AddressPolicy:
-        """A policy for the hosts or URLs the user typed and the networks the settings open, such as 10.0.0.0/8."""
+        """A policy for the hosts or URLs the user typed, and for what `allow_private` opens: networks such as
+        10.0.0.0/8, hosts at the usual ports (intra.example), hosts at a port of their own (localhost:8000)."""
+        opened = list(opened)
         try:
-            networks = tuple(map(ip_network, opened))
+            networks = tuple(ip_network(text) for text in opened if "/" in text)
         except ValueError as error:
             raise SettingsError(f"not a network: {error}", hint="write it as 10.0.0.0/8 or fd00::/8") from None
-        return cls(frozenset(map(domain_of, named)), networks)
+        try:
+            allowed = frozenset(domain_of(_bracketed(text)) for text in opened if "/" not in text)
+        except BadDomain as error:
+            raise SettingsError(f"not a host: {error.message}", hint="write it as localhost:8000 or [::1]") from None
+        return cls(frozenset(map(domain_of, named)), networks, allowed)
 
     def check(
         self,
@@ -206,19 +219,23 @@ class AddressPolicy:
         *,
         found_on: str | None = None,
         seen_public: bool = False,
+        led_by_private: bool = False,
     ) -> list[str] | Forbidden:
         """The addresses that may be connected to, or why none: one bad answer forbids the host [D5].
 
         `found_on` is the domain of the page, redirect or sitemap that led here; None for what the user typed. What the
         user named stays closed to links from elsewhere. `seen_public` says that this host has answered with public
-        addresses before: when it turns private later, its name is being rebound, whoever typed it. Without addresses
+        addresses before: when it turns private later, its name is being rebound, whoever typed it. `led_by_private`
+        says that a redirect of `found_on` led here, where nothing public answers: two hosts that were both typed and
+        are both private may redirect to each other, while a public one never leads to a private one. Without addresses
         the name and port alone are judged, which is all one can do when a proxy resolves [D7].
         """
         usable = list(addresses)
-        meant = self._is_meant(host, port, found_on)
-        if port in BAD_PORTS and not meant:
+        meant = self._is_meant(host, port, found_on, led_by_private=led_by_private)
+        allowed = self._is_allowed(host, port)
+        if port in BAD_PORTS and not meant and not allowed:
             return Forbidden(host, Reach.BAD_PORT)
-        if (meant and not seen_public) or (usable and all(map(self._is_opened, usable))):
+        if allowed or (meant and not seen_public) or (usable and all(map(self._is_opened, usable))):
             return usable
         reach = judge_host(host)
         if reach is not Reach.PUBLIC and not self._is_opened(host):
@@ -229,11 +246,15 @@ class AddressPolicy:
                 return Forbidden(host, reach, address)
         return usable
 
-    def _is_meant(self, host: str, port: int, found_on: str | None) -> bool:
-        """Whether the user typed this very host and port, and nobody else led here."""
-        name = host.removesuffix(".")
-        domains = {f"{name}:{port}"} | ({name} if port in (80, 443) else set())  # either scheme's default has no port
-        return not domains.isdisjoint(self.named) and (found_on is None or found_on in domains)
+    def _is_meant(self, host: str, port: int, found_on: str | None, *, led_by_private: bool) -> bool:
+        """Whether the user typed this very host and port, and nobody led here but what else they typed of their own."""
+        domains = _domains(host, port)
+        if domains.isdisjoint(self.named):
+            return False
+        return found_on is None or found_on in domains or (led_by_private and found_on in self.named)
+
+    def _is_allowed(self, host: str, port: int) -> bool:
+        return bool(self.allowed) and not _domains(host, port).isdisjoint(self.allowed)
 
     def _is_opened(self, address: str) -> bool:
         try:
@@ -241,3 +262,17 @@ class AddressPolicy:
         except ValueError:
             return False
         return any(ip in network for network in self.opened)
+
+
+def _domains(host: str, port: int) -> set[str]:
+    """The domains that a host and a port may go by: either scheme's default port is not written."""
+    name = host.removesuffix(".")
+    return {f"{name}:{port}"} | ({name} if port in (80, 443) else set())
+
+
+def _bracketed(text: str) -> str:
+    """An address of IPv6 as it stands in a URL."""
+    try:
+        return f"[{IPv6Address(text)}]"
+    except ValueError:
+        return text

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from amble.core.outcome import Failure
 from amble.core.quota import Quota, read_quota
-from amble.core.retry_after import HONOURED_ON, http_date, retry_after_s
+from amble.core.retry_after import HONOURED_ON, LONGEST_S, http_date, retry_after_s
 
 
 class Answer(NamedTuple):
@@ -34,6 +36,7 @@ class Answer(NamedTuple):
 # Header names, lower case, that anything here looks at; a response without them needs no parsing at all.
 _QUOTA_NAMES = ("ratelimit", "ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
 _JUDGING = ("date", "age")  # headers that say how to take the others
+_LARGEST = 10**30  # larger numbers are as good as this one
 _NAME_CHARS_MAX = 64  # no name that matters is longer, and none that is longer is remembered
 _CHALLENGES = (("cf-mitigated", "challenge"), ("x-amzn-waf-action", "challenge"), ("x-amzn-waf-action", "captcha"))
 
@@ -57,8 +60,10 @@ def read_answer(
     failure: Failure | None = None,
     elapsed_s: float | None = None,
     utc: datetime,
+    retry_after_max_s: float = LONGEST_S,
 ) -> Answer:
-    """The answer in a response. Header names may be in any case; `utc` dates what servers state as instants."""
+    """The answer in a response. Header names may be in any case; `utc` dates what servers state as instants. Of a
+    Retry-After so much is kept."""
     if headers is None:
         return Answer(status, failure, elapsed_s)
     named, retry_after = _interesting(headers)
@@ -67,12 +72,33 @@ def read_answer(
     asked_s = None
     if retry_after and status in HONOURED_ON:
         asked_s = retry_after_s(retry_after, date=named.get("date"), utc=utc)
+        asked_s = None if asked_s is None else min(asked_s, retry_after_max_s)
     quota = None
     if any(name in named for name in _QUOTA_NAMES) and not _from_cache(named):
         # Instants are those of the server's clock, which `Date` tells; ours may be a day off.
         quota = read_quota(named, http_date(named.get("date", "")) or utc)
     challenge = any(named.get(name, "").strip().lower() == value for name, value in _CHALLENGES)
     return Answer(status, failure, elapsed_s, asked_s, quota, challenge)
+
+
+def as_text(headers: object) -> list[tuple[str, str]]:
+    """What can be read of headers whose types are not those of headers: bytes and numbers as text, lists one by one."""
+    found: list[tuple[str, str]] = []
+    with suppress(Exception):  # whatever iterates may raise whatever it likes
+        pairs: Any = headers.items() if hasattr(headers, "items") else headers
+        for name, said in pairs:
+            values = said if isinstance(said, list | tuple) else (said,)
+            found += [(_text(name), _text(value)) for value in values]
+    return found
+
+
+def _text(value: object) -> str:
+    """Empty where it cannot be one. Header fields have whole numbers; whoever has read 5.5 means at least that."""
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, int | float) and abs(value) <= _LARGEST:
+        return str(math.ceil(value))
+    return value if isinstance(value, str) else str(_LARGEST) if isinstance(value, int) and value > 0 else ""
 
 
 def _interesting(headers: Headers) -> tuple[dict[str, str], list[str]]:

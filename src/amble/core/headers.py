@@ -16,7 +16,9 @@ from typing import NamedTuple, overload
 _STATUS_LINE = re.compile(r"HTTP/(1\.[01]|[23]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
 # A name is a token (RFC 9110 5.6.2) and the colon touches it (RFC 9112 5.1).
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_FIELD = re.compile(rf"^({_TOKEN}):([^\r\n]*)$", re.MULTILINE)
+_FIELD = re.compile(rf"({_TOKEN}):([^\r\n]*)")
+# Where a body ends is believed of no odd line: that is how answers are split and smuggled (RFC 9112 11).
+_FRAMING = re.compile(r"content\W*length|transfer\W*encoding", re.IGNORECASE)
 _PLAIN_FIELD = re.compile(rf"^({_TOKEN}): *+([ -~]*+)\r\n", re.MULTILINE)  # what nearly every field looks like
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
@@ -40,6 +42,10 @@ class Headers:
     def get(self, name: str, default: str | None = None) -> str | None:
         """The first value under a name."""
         return self._first.get(name.lower(), default)
+
+    def get_last(self, name: str) -> str | None:
+        """The last value under a name: of several Content-Type fields that one counts (Fetch 3.5)."""
+        return self.get_all(name)[-1] if self.has_repeats and name in self else self.get(name)
 
     def get_all(self, name: str) -> list[str]:
         """Every value under a name, in order."""
@@ -132,21 +138,23 @@ def _read_fields(lines: list[bytes]) -> list[tuple[str, str]] | Malformed:
         fields = _PLAIN_FIELD.findall(text)
         if len(fields) == count:
             return [(name, value.rstrip()) for name, value in fields] if " \r\n" in text else fields
-    if not _one_kind_of_line_ending(lines, text):
-        return Malformed("mixed line endings in the header block")
-    fields = _FIELD.findall(text.replace("\r\n", "\n"))
-    if len(fields) != count:
-        return Malformed("malformed header field")
-    return [(name, _clean(value)) for name, value in fields]
+    return _read_odd_fields(lines)
 
 
-def _one_kind_of_line_ending(lines: list[bytes], fields: str) -> bool:
-    """Whether all lines end in CRLF, or all in LF; a CR elsewhere or a mixture is a splitting attack (RFC 9112 2.2)."""
-    ending = b"\r\n" if lines[0].endswith(b"\r\n") else b"\n"
-    crs = fields.count("\r")
-    if lines[-1] != ending or fields.count("\n") != len(lines) - 2:
-        return False
-    return fields.count("\r\n") == crs == len(lines) - 2 if ending == b"\r\n" else crs == 0
+def _read_odd_fields(lines: list[bytes]) -> list[tuple[str, str]] | Malformed:
+    """Field by field: one that is no field is left out, as browsers do, unless it may speak of framing. Lines may end
+    in CRLF, or all in LF; where some do and some do not, the first line says which are fields (RFC 9112 2.2)."""
+    ending = "\r\n" if lines[0].endswith(b"\r\n") else "\n"
+    fields: list[tuple[str, str]] = []
+    for line in lines[1:-1]:
+        text = line.decode("latin-1")
+        content = text.removesuffix(ending)
+        field = _FIELD.fullmatch(content) if len(content) < len(text) else None
+        if field is not None:
+            fields.append((field[1], _clean(field[2])))
+        elif _FRAMING.search(text):
+            return Malformed("malformed framing field")
+    return fields
 
 
 def _is_one_length(headers: Headers) -> bool:

@@ -28,7 +28,18 @@ class Failure(StrEnum):
     ADDRESS_FORBIDDEN = "address_forbidden"
     OUT_OF_SCOPE = "out_of_scope"
     BLOCKED_BY_BOT_PROTECTION = "blocked_by_bot_protection"
+    DOMAIN_GIVEN_UP = "domain_given_up"  # never asked for; the next crawl does
     CANCELLED = "cancelled"
+
+
+class Phase(StrEnum):
+    """How far a request got."""
+
+    RESOLVE = "resolve"  # the name had no address yet
+    CONNECT = "connect"  # no connection, or no TLS on it
+    HEADERS = "headers"  # sent; the headers were not complete
+    BODY = "body"  # the body was not complete
+    DONE = "done"
 
 
 class Outcome(Enum):
@@ -70,6 +81,7 @@ LESSONS: dict[Failure, Lesson] = {
     Failure.CRAWL_DELAY_TOO_LONG: Lesson(Outcome.IGNORED, retried=False),
     Failure.ADDRESS_FORBIDDEN: Lesson(Outcome.IGNORED, retried=False),
     Failure.OUT_OF_SCOPE: Lesson(Outcome.IGNORED, retried=False),
+    Failure.DOMAIN_GIVEN_UP: Lesson(Outcome.IGNORED, retried=False),
     Failure.CANCELLED: Lesson(Outcome.IGNORED, retried=True),
 }
 
@@ -83,10 +95,30 @@ def failure_of_status(status: int) -> Failure | None:
     return Failure.HTTP_CLIENT_ERROR if status < 500 else Failure.HTTP_SERVER_ERROR
 
 
+def speaks_of_url_alone(failure: Failure, status: int | None) -> bool:
+    """Whether other URLs of the domain may well have pages: it answered, and has none for this one. Who answers 403 may
+    be keeping us out of all of it."""
+    return LESSONS[failure].outcome is Outcome.SUCCESS and status != 403
+
+
 def lasts(dns_error: str | None, untrusted: bool) -> bool:
     """Whether trying again soon is no use: the name does not exist, or the certificate is another's. A handshake that
     failed otherwise may be a server that is overloaded, and is tried again like any failure of the network."""
     return untrusted or dns_error == "no_such_name"
+
+
+_WITHOUT_A_CONNECTION = frozenset({Phase.RESOLVE, Phase.CONNECT})
+# Whatever phase was told with them, they end a request before it is sent.
+_BEFORE_A_CONNECTION = frozenset({
+    Failure.NETWORK_DNS_FAILURE, Failure.NETWORK_CONNECTION_REFUSED, Failure.NETWORK_TLS_ERROR,
+})  # fmt: skip
+
+
+def found_nobody(failure: Failure | None, phase: Phase) -> bool:
+    """Whether a request met nobody it could talk to: no name, no way, no port, no TLS."""
+    if failure in _BEFORE_A_CONNECTION:
+        return True
+    return phase in _WITHOUT_A_CONNECTION and failure is not None and LESSONS[failure].outcome is Outcome.FAILED
 
 
 def outcome_of(status: int | None, failure: Failure | None) -> Outcome:

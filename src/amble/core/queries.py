@@ -12,10 +12,20 @@ from functools import lru_cache
 _QUERY_ESCAPES = frozenset(b" \"#<>'")  # besides controls and non-ASCII: the special-query percent-encode set
 
 
+# Where Python calls an encoding otherwise than the web, or means less by its name.
+_CODECS = {
+    "windows-874": "cp874", "iso-8859-8-i": "iso-8859-8", "x-mac-cyrillic": "mac-cyrillic", "shift_jis": "cp932",
+    "euc-kr": "cp949", "big5": "big5hkscs",
+}  # fmt: skip
+_WRITTEN_IN_UTF8 = frozenset({"replacement", "x-user-defined"})
+
+
 @lru_cache(maxsize=64)
 def legacy_encoding(encoding: str) -> str | None:
     """The Python codec that queries on such a page are written in; None for the Unicode ones, where it is UTF-8."""
-    name = codecs.lookup(encoding).name
+    if encoding in _WRITTEN_IN_UTF8:
+        return None
+    name = codecs.lookup(_CODECS.get(encoding, encoding)).name
     return None if name.startswith("utf-") else name
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
-from amble.errors import AmbleError, BadUrl, StoreError
+from amble.errors import AmbleError, BadUrl, SettingsError, StoreError
 from amble.face.job import CrawlJob, Hold
 from amble.face.show import bar_for, in_notebook
 from amble.jobs import runner
 from amble.jobs.identity import warn_if_anonymous
 from amble.jobs.runner import RunningJob
+from amble.settings import OWN
 from amble.settings_sources import resolve
 from amble.sql.connection import connect
 from amble.sql.stores import open_store
@@ -50,16 +51,22 @@ async def crawl_async(
     return await _finish_async(lambda: _begin_crawl(seeds, into, table, settings))
 
 
-def resume(into: Path, job_id: int | None = None, *, wait: bool = True) -> CrawlJob:
-    """Go on with a job that did not finish; by default with the last such."""
+def resume(
+    into: Path, job_id: int | None = None, *, wait: bool = True, trust_clauses: bool = False, **own: Any
+) -> CrawlJob:
+    """Go on with a job that did not finish; by default with the last such.
+
+    `own` is what is never taken from the file: a proxy, `ca_file`, `allow_private`. With `trust_clauses` its WHERE and
+    EXTRACT are run whatever they hold.
+    """
     if wait:
         _refuse_in_coroutine("resume")
-    return _finish(_begin_resume(into, job_id), wait=wait)
+    return _finish(_begin_resume(into, job_id, trust_clauses, own), wait=wait)
 
 
-async def resume_async(into: Path, job_id: int | None = None) -> CrawlJob:
+async def resume_async(into: Path, job_id: int | None = None, *, trust_clauses: bool = False, **own: Any) -> CrawlJob:
     """The same for coroutines."""
-    return await _finish_async(lambda: _begin_resume(into, job_id))
+    return await _finish_async(lambda: _begin_resume(into, job_id, trust_clauses, own))
 
 
 # -- beginning
@@ -69,15 +76,20 @@ def _begin_crawl(seeds: str | Iterable[str], into: Path | None, table: str, name
     """Everything that can be refused is refused before a file is made."""
     texts = [seeds] if isinstance(seeds, str | bytes) else list(seeds)  # bytes are refused as a whole
     urls = [seed_url(text).url for text in texts]
+    typed = urls if isinstance(seeds, str | list | tuple | set | frozenset) else []  # a file's lines nobody typed
     if not urls:
         raise BadUrl("there is nothing to crawl", hint="give a URL, or a list of them")
     settings = resolve(named).settings
     path = f"{domain_of(urls[0]).replace(':', '_')}.duckdb" if into is None else into
     refuse_hidden(path)
-    return _begin(path, lambda store: runner.start(store, texts, settings, table))
+    return _begin(path, lambda store: runner.start(store, texts, settings, table, typed=typed))
 
 
-def _begin_resume(into: Path, job_id: int | None) -> CrawlJob:
+def _begin_resume(into: Path, job_id: int | None, trust_clauses: bool, own: dict[str, Any]) -> CrawlJob:
+    kept = next((name for name in own if name not in OWN), None)
+    if kept is not None:
+        raise SettingsError(f"a job that is taken up keeps its {kept}", hint=f"what can be said anew: {', '.join(OWN)}")
+    here = resolve(own).settings
     if not os.path.exists(into):
         raise StoreError(f"there is no file {os.fspath(into)}", hint="amble.crawl(seeds, into=file) makes one")
 
@@ -89,7 +101,7 @@ def _begin_resume(into: Path, job_id: int | None) -> CrawlJob:
             raise StoreError("every job in this file is finished", hint=_AGAIN)
         if chosen in status and chosen not in unfinished:
             raise StoreError(f"job {chosen} is over: {status[chosen]}", hint=_AGAIN)
-        return runner.take_up(store, chosen, here=resolve().settings)  # for a password, which is never stored
+        return runner.take_up(store, chosen, here=here, trust_clauses=trust_clauses)
 
     return _begin(into, take_up)
 

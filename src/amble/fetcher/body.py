@@ -152,9 +152,20 @@ ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 _LIBRARY_FAULTS = (zlib.error, brotli.error, zstandard.ZstdError)
 
 
+# What says that nothing was done: the name for it, a charset or a transfer encoding in the wrong field. Browsers and
+# curl take such a body as it is.
+_NO_CODING = frozenset({"identity", "none", "utf-8", "utf8", "iso-8859-1", "us-ascii", "7bit", "8bit", "binary"})
+
+
+def _coding_of(coding: str) -> str | None:
+    """The name of a coding, which has no parameters though some servers give it one; None where it is none."""
+    name = coding.partition(";")[0].strip().lower()
+    return None if name in _NO_CODING else name
+
+
 def decoders_for(codings: list[str]) -> tuple[Decoder, ...]:
     """Decoders in the order they are undone: the last coding listed was applied last (RFC 9110 8.4)."""
-    named = [coding.lower() for coding in codings if coding.lower() != "identity"]
+    named = [coding for coding in map(_coding_of, codings) if coding]
     if len(named) > CODINGS_MAX:
         raise BodyFault(f"{len(named)} content codings in a row")
     unknown = next((coding for coding in named if coding not in DECODERS), None)

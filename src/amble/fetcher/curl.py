@@ -13,14 +13,20 @@ from amble.core.outcome import Failure
 from amble.fetcher.body import ACCEPT_ENCODING
 from amble.fetcher.calls import OnDone
 from amble.fetcher.guard import NO_PIN, Pin, Route
+from amble.fetcher.kept import KeptConnections, Place, peer_of
 from amble.fetcher.multi import Multi
 from amble.fetcher.reader import AnswerReader
 from amble.fetcher.request import FetchRequest
 from amble.fetcher.result import FetchResult
+from amble.fetcher.sessions import TlsSessions
 from amble.fetcher.settings import FetcherSettings
+from amble.fetcher.sockets import bytes_received
 
+TCP_USER_TIMEOUT_S = 10.0  # what was sent and never acknowledged: nobody is there any more
 READ_BYTES = 64 * 1024  # at once: a page comes in few pieces, and none is large enough to hold the loop
 STALE = "the kept connection was closed as it was used"
+REFUSED = "the request was refused, and not answered"
+REPREPARED_MAX = 5  # kept connections that turned out to be closed, before a new one is made
 
 _SUPPRESS_CONNECT_HEADERS = 265  # known to libcurl since 7.54, without a name in pycurl
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -50,29 +56,56 @@ class Transfer(AnswerReader):
 
     __slots__ = (
         "_custom_headers",
+        "_kept",
         "_multi",
         "_pin",
         "_plain_headers",
         "_proxy",
+        "_refused",
+        "_sessions",
         "_settings",
+        "_share",
         "_timeout_ms",
         "_timeout_whole_ms",
+        "_uses_new",
         "_was_sent",
+        "aside",
         "began",
         "easy",
+        "header_timeout_s",
+        "is_repeat",
+        "keeps_none",
         "on_done",
         "peer_ip",
+        "place",
+        "prepared_at",
         "reused",
         "sent_at",
+        "unusable",
         "url",
         "window_bytes",
         "window_from",
+        "wire_from",
     )
 
-    def __init__(self, settings: FetcherSettings, ca_file: str, multi: Multi[Transfer], clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: FetcherSettings,
+        ca_file: str,
+        multi: Multi[Transfer],
+        clock: Clock,
+        kept: KeptConnections,
+        sessions: TlsSessions,
+    ) -> None:
         super().__init__(clock)
         self._settings = settings
         self._multi = multi
+        self._kept = kept
+        self._sessions = sessions
+        self._share: pycurl.CurlShare | None = None
+        self._uses_new = False  # a new connection
+        self.keeps_none = False  # and closes it afterwards
+        self.place: Place | None = None  # the connection, once the request is written there
         self._plain_headers = _headers_of_every_request(settings)
         self._custom_headers = False
         self._pin = NO_PIN
@@ -115,26 +148,45 @@ class Transfer(AnswerReader):
         setopt(pycurl.OPENSOCKETFUNCTION, self._on_open_socket)
         setopt(pycurl.PREREQFUNCTION, self._on_send)
 
-    def prepare(self, request: FetchRequest, url: str, route: Route, left_s: float | None) -> None:
+    def prepare(
+        self, request: FetchRequest, url: str, route: Route, left_s: float | None, keeps_none: bool = False
+    ) -> None:
         """Make the handle ready for one request; nothing of the last one is left."""
         self.expect(request, self._settings.max_response_bytes)
         self.url = url
+        self.prepared_at = self._clock.monotonic()
+        self.aside = False  # holds no slot while it waits for its connection
         self.sent_at: float | None = None
         self.peer_ip: str | None = None
         self.reused = True
         self.window_from: float | None = None
         self.window_bytes = 0
+        self.wire_from: int | None = None
+        self.unusable: Place | None = None  # the kept connection that was chosen, if it is not to be used
+        self.is_repeat = False  # libcurl was about to write the request a second time
+        self._refused = 0
+        self.header_timeout_s = self._settings.header_timeout_s
+        if request.header_timeout_s is not None:
+            self.header_timeout_s = min(self.header_timeout_s, request.header_timeout_s)
         self._was_sent = False
         setopt = self.easy.setopt
         setopt(pycurl.URL, url)
-        self._set_pin(route.pin)
+        self._set_pin(self._kept.pin_for(route.pin))
+        if keeps_none != self.keeps_none:
+            self.keeps_none = keeps_none
+            setopt(pycurl.FORBID_REUSE, keeps_none or not self._settings.http_keep_alive)
+            self._custom_headers = True
+        if request.new_connection != self._uses_new:
+            self._use_new(request.new_connection)
         timeout_ms = self._timeout_whole_ms if left_s is None else _ms(left_s)
         if timeout_ms != self._timeout_ms:
             setopt(pycurl.TIMEOUT_MS, timeout_ms)
             self._timeout_ms = timeout_ms
         extra = request.extra_headers() if request.headers or request.etag or request.last_modified else None
         if extra or self._custom_headers:
-            setopt(pycurl.HTTPHEADER, _merged(self._plain_headers, extra or []))
+            closes = keeps_none and self._settings.http_keep_alive
+            lines = [*self._plain_headers, *_CLOSE] if closes else self._plain_headers
+            setopt(pycurl.HTTPHEADER, _merged(lines, extra or []))
             self._custom_headers = bool(extra)
         if route.proxy != self._proxy:
             self._set_proxy(route.proxy)
@@ -147,6 +199,57 @@ class Transfer(AnswerReader):
         self.easy.setopt(pycurl.RESOLVE, self._pin.forget + pin.resolve)
         self.easy.setopt(pycurl.CONNECT_TO, pin.connect_to)
         self._pin = pin
+        scheme, _, rest = self.url.partition("://")
+        share = self._sessions.share_for(rest.partition("/")[0]) if scheme == "https" else self._share
+        if share is not self._share:
+            if self._share is not None:
+                self.easy.unsetopt(pycurl.SHARE)
+            self.easy.setopt(pycurl.SHARE, share)
+            self._share = share
+
+    def _use_new(self, new: bool) -> None:
+        self.easy.setopt(pycurl.FRESH_CONNECT, new)
+        self._uses_new = new
+
+    def choose_anew(self) -> None:
+        """Make ready to choose another connection than the one that was refused; nothing has been written."""
+        place, self.unusable = self.unusable, None
+        self._refused += 1
+        if place is not None and self._kept.is_dead_http2(place):
+            self.avoid_silent()
+        if self._refused >= REPREPARED_MAX:
+            self._use_new(True)
+
+    def avoid_silent(self) -> None:
+        """See to it that the host's HTTP/2 connections, which libcurl does not close, are not chosen again."""
+        if self._proxy is not None:  # whose name is the key of them all
+            self._kept.distrust(self.peer)
+            self._use_new(True)
+        else:
+            self._kept.renew(self._pin)
+            self._set_pin(self._kept.pin_for(self._pin))
+
+    @property
+    def peer(self) -> str:
+        """Who keeps connections, or does not."""
+        return peer_of(self.url, self._pin, self._proxy)
+
+    def is_flood(self) -> bool:
+        """Whether more has come since the request was written than any answer takes, where the system says how much.
+        libcurl counts bodies only."""
+        if self.place is None:
+            return False
+        received = bytes_received(self.easy.getinfo(pycurl.ACTIVESOCKET))
+        if received is None:
+            return False
+        if self.wire_from is None:
+            self.wire_from = received if self.reused else 0
+        return self.is_over((received - self.wire_from) // self._kept.users(self.place))
+
+    @property
+    def may_share(self) -> bool:
+        """Whether its connection may serve others, too, so that it is not closed when this ends."""
+        return self._settings.http2 and self.http_version in (None, "2") and self.url.startswith("https:")
 
     def _set_proxy(self, proxy: str | None) -> None:
         self.easy.setopt(pycurl.PROXY, proxy or "")
@@ -168,20 +271,41 @@ class Transfer(AnswerReader):
 
     def _on_open_socket(self, _purpose: int, wanted: pycurl.CurlSockAddr) -> _Lent | int:
         """libcurl is about to connect. The last word on addresses, whatever was decided before [D5]."""
+        try:
+            return self._open_socket(wanted)
+        except Exception as error:
+            self.fault(error)
+            return int(pycurl.SOCKET_BAD)
+
+    def _open_socket(self, wanted: pycurl.CurlSockAddr) -> _Lent | int:
+        if self._was_sent:
+            self.is_repeat = True  # see `_may_send`; and no connection is opened that nothing is sent on
+            return int(pycurl.SOCKET_BAD)
         if not self._pin.allows(wanted.addr[0]):
             self.stop(Failure.ADDRESS_FORBIDDEN, f"{wanted.addr[0]} was not among the checked addresses")
             return int(pycurl.SOCKET_BAD)
         self.reused = False
         self._multi.expect_socket()
         try:
-            return _Lent(socket.socket(wanted.family, wanted.socktype, wanted.protocol).detach())
+            made = socket.socket(wanted.family, wanted.socktype, wanted.protocol)
+            if _USER_TIMEOUT is not None:
+                timeout_s = max(TCP_USER_TIMEOUT_S, self._settings.connect_timeout_s)  # it holds for connecting, too
+                made.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, _ms(timeout_s))
+            return _Lent(made.detach())
         except OSError as refused:
             name = errno.errorcode.get(refused.errno or 0, "error")
             self.stop(Failure.NETWORK_CONNECTION_REFUSED, f"no socket: {name}", local_fault=True)
             return int(pycurl.SOCKET_BAD)
 
-    def _on_send(self, peer_ip: str, _local_ip: str, _port: int, _local_port: int) -> int:
+    def _on_send(self, peer_ip: str, _local_ip: str, _port: int, local_port: int) -> int:
         """A connection stands, new or kept; the request is written next."""
+        try:
+            return self._may_send(peer_ip, local_port)
+        except Exception as error:
+            self.fault(error)
+            return int(pycurl.PREREQFUNC_ABORT)
+
+    def _may_send(self, peer_ip: str, local_port: int) -> int:
         self.peer_ip = peer_ip
         if self.stopped is not None and self.stopped.local_fault:
             self.stopped = None  # one address could not be tried, another was reached
@@ -191,8 +315,14 @@ class Transfer(AnswerReader):
         if self._was_sent:
             # libcurl repeats a request by itself when a kept connection turns out to be dead, or an HTTP/2 server
             # refuses the stream: a send that nobody has paid for. Who asked us gets to ask again, in its turn.
-            self.stop(Failure.NETWORK_RESET, STALE, local_fault=True)
+            self.is_repeat = True
             return int(pycurl.PREREQFUNC_ABORT)
+        place = (peer_ip, local_port)
+        if self.reused and not self._kept.may_use(place, self._clock.monotonic):
+            self.unusable = place
+            return int(pycurl.PREREQFUNC_ABORT)
+        self.place = place
+        self._kept.enter(place, is_new=not self.reused)
         self._was_sent = True
         self._multi.sending.append(self)
         return int(pycurl.PREREQFUNC_OK)
@@ -203,7 +333,11 @@ class Transfer(AnswerReader):
             try:
                 self.request.on_sent(now)
             except Exception as error:
-                self.error = error
+                self.fault(error)
+
+
+_CLOSE = ("Connection: close",)
+_USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 
 
 def _ms(seconds: float) -> int:
@@ -219,7 +353,7 @@ def _headers_of_every_request(settings: FetcherSettings) -> list[str]:
     if settings.from_header is not None:
         lines.append(f"From: {settings.from_header}")
     if not settings.http_keep_alive:
-        lines.append("Connection: close")
+        lines += _CLOSE
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The deadlines libcurl does not keep: headers must be complete in time, and a body must keep coming.
+"""The deadlines libcurl does not keep: headers must be complete in time, a body must keep coming, and be no flood.
 
 One look over all transfers a few times a second, in place of timers for each; libcurl itself keeps the time to connect
 and the time in all.
@@ -15,21 +15,29 @@ from amble.core.outcome import Failure
 from amble.fetcher.curl import Transfer
 from amble.fetcher.multi import Finished, Multi
 from amble.fetcher.settings import FetcherSettings
+from amble.fetcher.slots import Slots
 
 LOOK_EVERY_S_MAX = 0.25
+CONNECT_SOON_S = 1.0  # within this whoever is there can be connected to
 _TIMED_OUT = Finished(pycurl.E_OPERATION_TIMEDOUT)
+_TOO_LARGE = Finished(pycurl.E_FILESIZE_EXCEEDED)
 
 
 class Deadlines:
     """Watches the transfers under way."""
 
     def __init__(
-        self, settings: FetcherSettings, multi: Multi[Transfer], clock: Clock, loop: asyncio.AbstractEventLoop
+        self,
+        settings: FetcherSettings,
+        multi: Multi[Transfer],
+        slots: Slots,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._header_timeout_s = settings.header_timeout_s
+        self._slots = slots
         self._window_s = settings.min_throughput_window_s
         self._window_bytes_min = settings.min_throughput_bytes_s * settings.min_throughput_window_s
-        self._look_every_s = min(LOOK_EVERY_S_MAX, self._header_timeout_s / 4, self._window_s / 4)
+        self._look_every_s = min(LOOK_EVERY_S_MAX, settings.header_timeout_s / 4, self._window_s / 4)
         self._multi = multi
         self._clock = clock
         self._loop = loop
@@ -47,21 +55,39 @@ class Deadlines:
 
     def _look(self) -> None:
         self._timer = None
+        try:
+            self._end_late()
+        except Exception as error:
+            self._multi.take_fault(error)
+
+    def _end_late(self) -> None:
         now = self._clock.monotonic()
         for transfer in self._multi.under_way():
+            self._see_to_slot(transfer, now)
             late = self._why_late(transfer, now)
             if late is not None:
                 transfer.stop(Failure.NETWORK_TIMEOUT, late)
                 self._multi.abandon(transfer, _TIMED_OUT)
+            elif transfer.headers is not None and transfer.is_flood():
+                self._multi.abandon(transfer, _TOO_LARGE)
         if self._multi.under_way():
             self.watch()
+
+    def _see_to_slot(self, transfer: Transfer, now: float) -> None:
+        """Who waits long for a connection needs no slot before it has one: most of these connect to nobody."""
+        if transfer.aside:
+            if transfer.sent_at is not None:
+                transfer.aside = False
+                self._slots.come_back()
+        elif transfer.sent_at is None and now - transfer.prepared_at > CONNECT_SOON_S:
+            transfer.aside = self._slots.step_aside()
 
     def _why_late(self, transfer: Transfer, now: float) -> str | None:
         if transfer.sent_at is None:
             return None
         if transfer.headers is None:
-            late = now - transfer.sent_at > self._header_timeout_s
-            return f"headers not complete after {self._header_timeout_s:g} s" if late else None
+            late = now - transfer.sent_at > transfer.header_timeout_s
+            return f"headers not complete after {transfer.header_timeout_s:g} s" if late else None
         if transfer.window_from is None:
             transfer.window_from, transfer.window_bytes = now, transfer.body_bytes
         elif now - transfer.window_from >= self._window_s:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections import deque
 from functools import partial
 from threading import get_ident
 
@@ -13,19 +11,22 @@ from amble.core.outcome import Failure
 from amble.fetcher.calls import Cancel, OnDone
 from amble.fetcher.curl import Transfer
 from amble.fetcher.deadlines import Deadlines
+from amble.fetcher.descriptors import room_for
 from amble.fetcher.guard import Route
+from amble.fetcher.kept import KeptConnections, Place, peer_of
 from amble.fetcher.multi import Finished, Multi
 from amble.fetcher.request import FetchRequest
 from amble.fetcher.result import FetchResult
+from amble.fetcher.sessions import TlsSessions
 from amble.fetcher.settings import FetcherSettings
+from amble.fetcher.slots import Slots
 from amble.fetcher.verdict import read_result
 
-_UNLIMITED = 1_000_000
 _CLOSED = Finished(-1, "the fetcher was closed")
 
 
 class Engine:
-    """Runs transfers on one event loop, never more at once than connections are allowed."""
+    """Runs transfers on one event loop: no more at once than there are slots, and those that wait long to connect."""
 
     def __init__(self, settings: FetcherSettings, ca_file: str, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -33,10 +34,14 @@ class Engine:
         self._settings = settings
         self._ca_file = ca_file
         self._clock = clock
-        connections_max = min(settings.max_total_connections, _descriptors_to_spare())
-        self.slots = Slots(connections_max, loop)
-        self._multi = Multi[Transfer](loop, clock, connections_max, self._finished)
-        self._deadlines = Deadlines(settings, self._multi, clock, loop)
+        room = room_for(settings.max_total_connections, settings.max_kept_connections)
+        self.slots = Slots(room.places, loop, aside_max=room.aside)
+        # libcurl counts those in use, too, when one becomes idle; after that every place may open one more.
+        connections_max = room.kept + min(room.places, room.aside)
+        self._kept = KeptConnections(connections_max, self._end_idle)
+        self._sessions = TlsSessions()
+        self._multi = Multi[Transfer](loop, clock, connections_max, self._finished, self._kept.stirred)
+        self._deadlines = Deadlines(settings, self._multi, self.slots, clock, loop)
         self._idle: list[Transfer] = []
 
     def is_here(self) -> bool:
@@ -56,7 +61,9 @@ class Engine:
         """One transfer, from connecting to its result, in what is left of its time (None: all of it). Takes no slot:
         whoever calls this has one."""
         transfer = self._idle.pop() if self._idle else self._new_transfer()
-        transfer.prepare(request, url, route, left_s)
+        kept = self._kept
+        keeps_none = kept.any_broke and kept.keeps_none(peer_of(url, route.pin, route.proxy))
+        transfer.prepare(request, url, route, left_s, keeps_none)
         transfer.began, transfer.on_done = began, on_done
         self._multi.start(transfer)
         self._deadlines.watch()
@@ -65,9 +72,39 @@ class Engine:
     def _finished(self, transfer: Transfer, finished: Finished) -> None:
         on_done, error, result = transfer.on_done, transfer.error, None
         if error is None:
-            result = read_result(transfer, finished, self._clock.monotonic())
+            try:
+                if transfer.unusable is not None and transfer.stopped is None:
+                    transfer.choose_anew()
+                    self._multi.start(transfer)
+                    return
+                now = self._clock.monotonic()
+                result = self._learn(transfer, read_result(transfer, finished, now), now)
+            except Exception as fault:  # our own, which whoever waits is told
+                error = fault
         self._put_away(transfer)
         on_done(result, error)
+
+    def _learn(self, transfer: Transfer, result: FetchResult, now: float) -> FetchResult:
+        """What the end of a transfer says about its connection."""
+        kept, place = self._kept, transfer.place
+        if place is None:
+            return result
+        is_http2 = transfer.http_version == "2"
+        if result.failure is None and not result.truncated:
+            transfer.place = None
+            kept.leave(place, result.headers, now, is_http2=is_http2)
+            if kept.any_broke and result.reused:
+                kept.held(transfer.peer)
+        elif result.stale:
+            kept.broke(transfer.peer, place)
+        elif result.failure is Failure.NETWORK_TIMEOUT:
+            if transfer.may_share:
+                transfer.avoid_silent()
+            return result._replace(repeated=kept.time_out(place))
+        return result
+
+    def _end_idle(self, place: Place) -> None:
+        self._multi.end_idle(place)
 
     def _cancel(self, transfer: Transfer, on_done: OnDone[FetchResult]) -> None:
         if transfer.on_done is on_done:  # else it has ended, and the handle may serve another
@@ -76,11 +113,16 @@ class Engine:
             on_done(None, asyncio.CancelledError())
 
     def _put_away(self, transfer: Transfer) -> None:
+        if transfer.place is not None:
+            self._kept.leave(transfer.place, None, 0.0, is_http2=False)
+            transfer.place = None
+        if transfer.aside:
+            self.slots.come_back()
         transfer.let_go()
         self._idle.append(transfer)
 
     def _new_transfer(self) -> Transfer:
-        return Transfer(self._settings, self._ca_file, self._multi, self._clock)
+        return Transfer(self._settings, self._ca_file, self._multi, self._clock, self._kept, self._sessions)
 
     def close(self) -> None:
         for transfer in self._multi.under_way():
@@ -88,48 +130,3 @@ class Engine:
         self._deadlines.close()
         self._multi.close(_CLOSED)
         self._idle.clear()
-
-
-class Slots:
-    """Room for so many transfers at once. Who waits here waits before any clock of libcurl's runs."""
-
-    def __init__(self, size: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._free = size
-        self._loop = loop
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    def take_now(self) -> bool:
-        """Take a slot if one is free."""
-        if not self._free:
-            return False
-        self._free -= 1
-        return True
-
-    async def take(self) -> None:
-        """Wait for a slot, in the order of asking."""
-        turn = self._loop.create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.give_back()  # the turn had come just before we were cancelled
-            raise
-
-    def give_back(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
-
-
-def _descriptors_to_spare() -> int:
-    """How many sockets this process may open, with half its descriptors left for everything else [F11]."""
-    if sys.platform == "win32":
-        return _UNLIMITED
-    import resource
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _UNLIMITED if soft == resource.RLIM_INFINITY else max(1, soft // 2)

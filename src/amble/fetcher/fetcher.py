@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy, Forbidden
-from amble.core.outcome import Failure
+from amble.core.outcome import Failure, Phase
 from amble.core.urls import Refusal, normalize, origin_of, split_plain
 from amble.errors import BadUrl, FetcherClosed, SettingsError
 from amble.fetcher.authorities import default_ca_file
@@ -24,13 +24,14 @@ from amble.fetcher.guard import Guard, Route, pin_proxy
 from amble.fetcher.request import FetchRequest
 from amble.fetcher.resolver import (
     DnsError,
+    ForgettingResolver,
     KnowingResolver,
     RememberingResolver,
     Resolution,
     Resolver,
-    ThreadedResolver,
 )
-from amble.fetcher.result import FetchResult, Phase
+from amble.fetcher.resolver_cares import CaresResolver
+from amble.fetcher.result import FetchResult
 from amble.fetcher.routes import OFFLINE
 from amble.fetcher.settings import FetcherSettings
 
@@ -96,15 +97,31 @@ class Fetcher:
         return in_task(self._fetch(engine, request, url), on_done)
 
     async def _fetch(self, engine: Engine, request: FetchRequest, url: str) -> FetchResult:
-        """Where something has to be waited for: a slot, a name."""
+        """Where something has to be waited for: a name, a slot. No slot is held while a name is looked up."""
+        asked = self._clock.monotonic()
+        route = await self._route(_target(origin_of(url)), request)
+        if isinstance(route, _NoRoute):
+            closed = _NoRoute(Failure.CANCELLED, "the fetcher was closed") if self._closed else route
+            return closed.result(url, self._clock.monotonic() - asked)
         if not engine.slots.take_now():
             await engine.slots.take()
         try:
             began = self._clock.monotonic()
-            result = await self._try(engine, request, url, began)
+            result = await self._send(engine, request, url, route, began)
             return await self._try_again(engine, request, began, result) if _may_pass(result) else result
         finally:
             engine.slots.give_back()
+
+    def forget_failures(self) -> None:
+        """Forget which names had no address: the network was down, and is back."""
+        if isinstance(self._resolver, ForgettingResolver):
+            self._resolver.forget_failures()
+
+    async def refusal(self, url: str) -> str | None:
+        """Why the address of a URL must not be connected to; None where it may be, or where that is not known."""
+        route = await self._route(_target(origin_of(url)), FetchRequest(url))
+        refused = isinstance(route, _NoRoute) and route.failure is Failure.ADDRESS_FORBIDDEN
+        return route.detail if refused and isinstance(route, _NoRoute) else None
 
     def let_go(self) -> None:
         """Close every connection while nothing is under way; whoever fetches again makes new ones."""
@@ -131,20 +148,22 @@ class Fetcher:
             raise FetcherClosed("the fetcher belongs to another event loop", hint="make one for each loop")
         return self._engine
 
-    async def _try(self, engine: Engine, request: FetchRequest, url: str, began: float) -> FetchResult:
-        route = await self._route(_target(origin_of(url)), request)
+    async def _send(
+        self, engine: Engine, request: FetchRequest, url: str, route: Route | _NoRoute, began: float
+    ) -> FetchResult:
         if self._closed:
             route = _NoRoute(Failure.CANCELLED, "the fetcher was closed")
-        if isinstance(route, Route):
-            left_s = began + self.settings.http_timeout - self._clock.monotonic()
-            begin = partial(engine.start, request, url, route, began, left_s=left_s)
-            result: FetchResult | None = await awaited(begin)
-            assert result is not None
-            return result
-        return route.result(url, self._clock.monotonic() - began)
+        if isinstance(route, _NoRoute):
+            return route.result(url, self._clock.monotonic() - began)
+        left_s = began + self.settings.http_timeout - self._clock.monotonic()
+        begin = partial(engine.start, request, url, route, began, left_s=left_s)
+        result: FetchResult | None = await awaited(begin)
+        assert result is not None
+        return result
 
     async def _try_again(self, engine: Engine, request: FetchRequest, began: float, result: FetchResult) -> FetchResult:
         """Out of descriptors or ports, and nothing was sent: others will finish and give theirs back [F11]."""
+        request = request._replace(new_name=False)
         wait_s = EXHAUSTED_WAIT_S
         while _may_pass(result) and not self._closed:
             left_s = began + self.settings.http_timeout - self._clock.monotonic()
@@ -152,7 +171,8 @@ class Fetcher:
                 break
             await asyncio.sleep(wait_s)
             wait_s *= 2
-            result = await self._try(engine, request, result.url, began)
+            route = await self._route(_target(origin_of(result.url)), request)
+            result = await self._send(engine, request, result.url, route, began)
         return result
 
     def _route_now(self, target: Target, request: FetchRequest) -> Route | _NoRoute | None:
@@ -161,6 +181,8 @@ class Fetcher:
             return None
         if target.literal:
             return self._checked(target, target.literal, request)
+        if request.new_name:
+            return None
         known = self._known(target.host)
         return None if known is None or known.error is not None else self._checked(target, known.addresses, request)
 
@@ -168,17 +190,28 @@ class Fetcher:
         proxy = self.settings.proxy_for(target.host)
         addresses = target.literal
         if not addresses and proxy is None:
-            resolution = await self._resolver.resolve(target.host)
+            resolution = await self._resolve(target.host, anew=request.new_name)
             if resolution.error is not None:
                 return _NoRoute(Failure.NETWORK_DNS_FAILURE, resolution.detail, resolution.error)
             addresses = resolution.addresses
         route = self._checked(target, addresses, request)
         return route if proxy is None or isinstance(route, _NoRoute) else await self._route_through(proxy)
 
+    async def _resolve(self, host: str, *, anew: bool) -> Resolution:
+        if anew and isinstance(self._resolver, ForgettingResolver):
+            return await self._resolver.resolve_anew(host)
+        return await self._resolver.resolve(host)
+
     def _checked(self, target: Target, addresses: tuple[str, ...], request: FetchRequest) -> Route | _NoRoute:
         """Every address is checked, and any that is refused refuses the host."""
-        verdict = self._guard.check(target.host, target.port, addresses, request.found_on)
-        return _NoRoute(Failure.ADDRESS_FORBIDDEN, str(verdict)) if isinstance(verdict, Forbidden) else verdict
+        verdict = self._guard.check(
+            target.host, target.port, addresses, request.found_on, is_redirect=request.is_redirect,
+            sent_by_private=request.sent_by_private,
+        )  # fmt: skip
+        if not isinstance(verdict, Forbidden):
+            return verdict
+        way = f"nobody typed it here, and allow_private does not name {_place(target)}"
+        return _NoRoute(Failure.ADDRESS_FORBIDDEN, f"{verdict}: {way}")
 
     async def _route_through(self, proxy: str) -> Route | _NoRoute:
         """By way of the proxy, whose own address is the user's business."""
@@ -232,6 +265,11 @@ def _may_pass(result: FetchResult) -> bool:
     return result.local_fault and result.started_at is None and result.detail != OFFLINE
 
 
+def _place(target: Target) -> str:
+    """As `allow_private` would name it."""
+    return target.host if target.port in (80, 443) else f"{target.host}:{target.port}"
+
+
 def _nothing_known(host: str) -> None:
     return None
 
@@ -283,5 +321,5 @@ def _target(origin: str) -> Target:
 
 def _system_resolver(settings: FetcherSettings, clock: Clock) -> Resolver:
     timeout_s = min(settings.dns_timeout_s, settings.http_timeout)
-    threaded = ThreadedResolver(threads=settings.dns_threads, timeout_s=timeout_s)
-    return RememberingResolver(threaded, remember_s=settings.dns_cache_s, clock=clock)
+    cares = CaresResolver(timeout_s=timeout_s, at_once_max=settings.dns_lookups)
+    return RememberingResolver(cares, remember_s=settings.dns_cache_s, clock=clock)

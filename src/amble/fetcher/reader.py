@@ -11,10 +11,11 @@ from amble.clock import Clock
 from amble.core.headers import Headers, Malformed, read_header_block
 from amble.core.outcome import Failure
 from amble.fetcher.body import Body, BodyFault, BodyOverflow, decoders_for
-from amble.fetcher.request import FetchRequest, KeepBody
+from amble.fetcher.request import FetchRequest
 
 HEADER_BYTES_MAX = 64 * 1024  # of one exchange, interim answers and trailers included [A12]
 HEADER_LINES_MAX = 256
+FRAMING_PART = 8  # of a body is the most that honest chunks, frames and records add to it: an eighth
 INTERIM_ANSWERS_MAX = 10  # [A13]
 ERROR_BODY_BYTES_MAX = 64 * 1024  # of an answer that is no page: enough to see what it says [A6]
 
@@ -64,7 +65,7 @@ class AnswerReader:
         self.http_version: str | None = None
         self.first_byte_at: float | None = None
         self.stopped: Stop | None = None
-        self.error: Exception | None = None  # raised by what the caller gave us
+        self.error: Exception | None = None  # a fault of our own, or raised by what the caller gave us
         self._lines: list[bytes] = []
         self._header_bytes = 0
         self._interim = 0
@@ -83,18 +84,26 @@ class AnswerReader:
             self.stopped = Stop(failure, detail, local_fault, final)
         return _ABORT
 
+    def fault(self, error: Exception) -> int:
+        """End the transfer for a fault of our own, which libcurl would swallow; raised when it has let go."""
+        self.error = self.error or error
+        return _ABORT
+
     # --- Headers ---------------------------------------------------------------------------------------------------
 
     def on_header(self, line: bytes) -> int | None:
-        size = self._header_bytes
-        if not size:
-            self.first_byte_at = self._clock.monotonic()
-        size += len(line)
-        self._header_bytes = size
-        if size > HEADER_BYTES_MAX:
-            return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {HEADER_BYTES_MAX} bytes of headers")
-        self._lines.append(line)
-        return self._on_header_block() if line in _EMPTY_LINES else None
+        try:
+            size = self._header_bytes
+            if not size:
+                self.first_byte_at = self._clock.monotonic()
+            size += len(line)
+            self._header_bytes = size
+            if size > HEADER_BYTES_MAX:
+                return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {HEADER_BYTES_MAX} bytes of headers")
+            self._lines.append(line)
+            return self._on_header_block() if line in _EMPTY_LINES else None
+        except Exception as error:
+            return self.fault(error)
 
     def _on_header_block(self) -> int | None:
         lines = self._lines
@@ -114,8 +123,8 @@ class AnswerReader:
         if not self.is_page:
             self._bytes_max = min(self._bytes_max, ERROR_BODY_BYTES_MAX)
         keep_body = self.request.keep_body
-        if keep_body is not None and (refused := self._ask_judge(keep_body, status, headers)):
-            return refused
+        if keep_body is not None and (refused := keep_body(status, headers)) is not None:
+            return self.stop(refused, "refused by its headers", final=True)
         length = headers.get("content-length") if self.is_page else None
         return None if length is None else self._on_length(length)
 
@@ -127,14 +136,6 @@ class AnswerReader:
         if self._interim > INTERIM_ANSWERS_MAX:
             return self.stop(Failure.NETWORK_PROTOCOL_ERROR, f"more than {INTERIM_ANSWERS_MAX} interim answers")
         return None
-
-    def _ask_judge(self, keep_body: KeepBody, status: int, headers: Headers) -> int | None:
-        try:
-            refused = keep_body(status, headers)
-        except Exception as error:
-            self.error = error  # ours, not the server's: raised again when libcurl has let go
-            return _ABORT
-        return None if refused is None else self.stop(refused, "refused by its headers", final=True)
 
     def _on_length(self, length: str) -> int | None:
         """A body that is announced to be too long is not begun. Whether the length makes sense, libcurl decides."""
@@ -165,7 +166,21 @@ class AnswerReader:
             return self.stop(None, f"cut at {self._bytes_max} bytes")
         except BodyFault as fault:
             return self.stop(Failure.CONTENT_DECODE_ERROR, str(fault))
+        except Exception as error:
+            return self.fault(error)
         return None
+
+    def is_over(self, wire_bytes: int) -> bool:
+        """Whether more has come over the wire than the longest body takes, framed as it may be: chunk extensions, empty
+        frames and records hide from whoever counts the body. If so, the transfer is to end."""
+        most = self._bytes_max + self._bytes_max // FRAMING_PART + HEADER_BYTES_MAX
+        if wire_bytes <= most:
+            return False
+        if self.is_page and not self.request.keep_prefix:
+            self.stop(Failure.CONTENT_TOO_LARGE, f"more than {most} bytes on the wire")
+        else:
+            self.stop(None, f"cut at {most} bytes on the wire")
+        return True
 
     @property
     def body_bytes(self) -> int:

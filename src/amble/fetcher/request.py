@@ -38,6 +38,12 @@ class FetchRequest(NamedTuple):
     found_on: str | None = None
     # Told the monotonic instant right after the request was written to the socket.
     on_sent: Callable[[float], None] | None = None
+    new_connection: bool = False  # not a kept one: what is to be found out, or made good, is about connecting
+    new_name: bool = False  # ask for the host's addresses anew, whatever is remembered of them
+    is_redirect: bool = False  # it was a redirect of `found_on` that led here
+    # From sending to the end of the headers, where that is less than the settings allow. None: as they say.
+    header_timeout_s: float | None = None
+    sent_by_private: bool = False  # and that came from a private address, whichever process was told so
 
     def check(self) -> None:
         """Raise what is wrong with it. Whoever fetches does this first."""

@@ -1,4 +1,7 @@
-"""Names to addresses: looked up in a few threads, once per name however many wait, remembered for a short while."""
+"""Names to addresses: asked for once per name however many wait, and remembered for a while. How the system is asked.
+
+`resolver_cares` asks name servers, which is how nearly every name is looked up.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,18 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from amble.clock import Clock, SystemClock
 from amble.fetcher.routes import OFFLINE, is_online
 
 REMEMBERED_NAMES_MAX = 20_000
-ERROR_REMEMBERED_S = 2.0  # long enough that a thousand queued URLs ask once, short enough to see a name come back
+LOCAL_FAULT_REMEMBERED_S = 2.0  # it is no name's: long enough that a thousand queued URLs ask once
+ADDRESS_REMEMBERED_MIN_S = 5.0  # a lifetime of 0 is common, and no reason to ask before each request
+SYSTEM_THREADS = 16
 
 
 class DnsError(StrEnum):
@@ -33,15 +40,23 @@ class Resolution(NamedTuple):
     addresses: tuple[str, ...] = ()
     error: DnsError | None = None
     detail: str = ""
+    ttl_s: float | None = None  # how long it may be remembered; None: nobody said
 
 
 CLOSED = Resolution(error=DnsError.LOCAL, detail="the resolver was closed")
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
     """Whether it is the caller who was cancelled, and not the question it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def no_answer(timeout_s: float) -> Resolution:
+    """What there is to say of a name when its time is over."""
+    if not is_online():
+        return Resolution(error=DnsError.LOCAL, detail=OFFLINE)
+    return Resolution(error=DnsError.TIMEOUT, detail=f"no answer in {timeout_s:g} s")
 
 
 class Resolver(Protocol):
@@ -58,6 +73,17 @@ class KnowingResolver(Resolver, Protocol):
 
     def known(self, host: str) -> Resolution | None:
         """What `resolve` would say without asking anybody; None: it would ask."""
+
+
+@runtime_checkable
+class ForgettingResolver(Resolver, Protocol):
+    """One that remembers, and can be told not to rely on it."""
+
+    async def resolve_anew(self, host: str) -> Resolution:
+        """What is said of the name now, whatever is remembered."""
+
+    def forget_failures(self) -> None:
+        """Forget which names had no address: the network was down, perhaps."""
 
 
 _ERRORS = {
@@ -87,34 +113,73 @@ def look_up(host: str) -> Resolution:
 
 
 class ThreadedResolver:
-    """The system's resolver in a bounded number of threads, so that a slow name never holds the event loop."""
+    """The system's resolver in a bounded number of threads, so that a slow name never holds the event loop.
+
+    It knows what name servers do not, but a thread is held by each name until it answers.
+    """
 
     def __init__(
-        self, *, threads: int = 16, timeout_s: float = 10.0, look_up: Callable[[str], Resolution] = look_up
+        self,
+        *,
+        threads: int = SYSTEM_THREADS,
+        timeout_s: float = 10.0,
+        look_up: Callable[[str], Resolution] = look_up,
     ) -> None:
+        self._options = (threads, timeout_s, look_up)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="amble-resolve")
         self._timeout_s = timeout_s
         self._look_up = look_up
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process gets one with threads of its own."""
+        return _remake_threaded, self._options
+
     async def resolve(self, host: str) -> Resolution:
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, host)
+        """Its time runs from when a thread has it, not while so many others are asked for."""
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[Any] = loop.create_future()
+
+        def begin() -> None:
+            if not begun.done():
+                begun.set_result(None)
+
+        def look_up() -> Resolution:
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                loop.call_soon_threadsafe(begin)
+            return self._look_up(host)
+
         try:
-            return await asyncio.wait_for(asked, self._timeout_s)
+            asked: asyncio.Future[Any] = loop.run_in_executor(self._threads, look_up)
+        except RuntimeError:
+            return CLOSED
+        try:
+            await asyncio.wait({asked, begun}, return_when=asyncio.FIRST_COMPLETED)
+            found: Resolution = await asyncio.wait_for(asked, self._timeout_s)
+            return found
         except TimeoutError:
-            if not is_online():
-                return Resolution(error=DnsError.LOCAL, detail=OFFLINE)
-            return Resolution(error=DnsError.TIMEOUT, detail=f"no answer in {self._timeout_s:g} s")
+            return no_answer(self._timeout_s)
         except asyncio.CancelledError:
-            if _is_cancelled():
+            if is_cancelled():
                 raise
             return CLOSED
+        finally:
+            begun.cancel()
+            asked.cancel()
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
+def _remake_threaded(threads: int, timeout_s: float, look_up: Callable[[str], Resolution]) -> ThreadedResolver:
+    return ThreadedResolver(threads=threads, timeout_s=timeout_s, look_up=look_up)
+
+
 class RememberingResolver:
-    """Another resolver's answers, each remembered for a short while and asked for once by all who wait."""
+    """Another resolver's answers, asked for once by all who wait, and remembered.
+
+    An address for its lifetime, where that is known; that there is none until somebody asks anew. Both for
+    `remember_s` at most.
+    """
 
     def __init__(self, inner: Resolver, *, remember_s: float = 60.0, clock: Clock | None = None) -> None:
         self._inner = inner
@@ -122,39 +187,65 @@ class RememberingResolver:
         self._clock = clock or SystemClock()
         self._known: OrderedDict[str, tuple[float, Resolution]] = OrderedDict()
         self._asked: dict[str, asyncio.Task[Resolution]] = {}
+        self._outdated: set[asyncio.Task[Resolution]] = set()  # asked before failures were to be forgotten
 
     def known(self, host: str) -> Resolution | None:
         known = self._known.get(host)
         return known[1] if known is not None and known[0] > self._clock.monotonic() else None
 
     async def resolve(self, host: str) -> Resolution:
-        known = self.known(host)
-        if known is not None:
-            return known
+        return self.known(host) or await self._answer(host, anew=False)
+
+    async def resolve_anew(self, host: str) -> Resolution:
+        return await self._answer(host, anew=True)
+
+    def forget_failures(self) -> None:
+        """Of what was asked before and is not answered yet, only addresses are remembered."""
+        self._known = OrderedDict((host, known) for host, known in self._known.items() if known[1].error is None)
+        self._outdated.update(self._asked.values())
+        self._asked.clear()
+        if isinstance(self._inner, ForgettingResolver):
+            self._inner.forget_failures()
+
+    async def _answer(self, host: str, *, anew: bool) -> Resolution:
         asked = self._asked.get(host)
         if asked is None:
-            asked = self._asked[host] = asyncio.create_task(self._ask(host))
+            asked = self._asked[host] = asyncio.create_task(self._ask(host, anew=anew))
+            asked.add_done_callback(partial(self._ended, host))
         try:
             # Shielded: one visitor who gives up must not take the answer from the others.
             return await asyncio.shield(asked)
         except asyncio.CancelledError:
-            if _is_cancelled():
+            if is_cancelled():
                 raise
             return CLOSED
 
-    async def _ask(self, host: str) -> Resolution:
-        try:
+    async def _ask(self, host: str, *, anew: bool) -> Resolution:
+        if anew and isinstance(self._inner, ForgettingResolver):
+            resolution = await self._inner.resolve_anew(host)
+        else:
             resolution = await self._inner.resolve(host)
-            kept_s = self._remember_s if resolution.error is None else min(ERROR_REMEMBERED_S, self._remember_s)
-            self._known[host] = (self._clock.monotonic() + kept_s, resolution)
+        if resolution.error is None or asyncio.current_task() not in self._outdated:
+            self._known[host] = (self._clock.monotonic() + self._remembered_s(resolution), resolution)
             self._known.move_to_end(host)
             while len(self._known) > REMEMBERED_NAMES_MAX:
                 self._known.popitem(last=False)
-            return resolution
-        finally:
+        return resolution
+
+    def _remembered_s(self, resolution: Resolution) -> float:
+        remembered_s = self._remember_s
+        if resolution.error is DnsError.LOCAL:
+            remembered_s = LOCAL_FAULT_REMEMBERED_S
+        elif resolution.error is None and resolution.ttl_s is not None:
+            remembered_s = max(resolution.ttl_s, ADDRESS_REMEMBERED_MIN_S)
+        return min(remembered_s, self._remember_s)
+
+    def _ended(self, host: str, asked: asyncio.Task[Resolution]) -> None:
+        self._outdated.discard(asked)
+        if self._asked.get(host) is asked:
             del self._asked[host]
 
     def close(self) -> None:
-        for asked in list(self._asked.values()):
+        for asked in (*self._asked.values(), *self._outdated):
             asked.cancel()
         self._inner.close()

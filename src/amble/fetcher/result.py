@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple
 
 from amble.core.headers import Headers
-from amble.core.outcome import Failure
+from amble.core.outcome import Failure, Phase
 from amble.fetcher.resolver import DnsError
-
-
-class Phase(StrEnum):
-    """How far a request got."""
-
-    RESOLVE = "resolve"  # the name had no address yet
-    CONNECT = "connect"  # no connection, or no TLS on it
-    HEADERS = "headers"  # sent; the headers were not complete
-    BODY = "body"  # the body was not complete
-    DONE = "done"
 
 
 class FetchResult(NamedTuple):
@@ -42,6 +31,9 @@ class FetchResult(NamedTuple):
     body_bytes: int = 0  # on the wire, before decoding
     reused: bool = False  # came over a connection that was already open
     untrusted: bool = False  # the certificate is another's, or nobody vouches for it: a failure that lasts
+    stale: bool = False  # a kept connection broke before the first byte of an answer (RFC 9110 9.2.2)
+    repeated: bool = False  # timed out on a connection on which another request had timed out already
+    proxied: bool = False  # so that `peer_ip` is the proxy's
 
     @property
     def date(self) -> str | None:

@@ -12,7 +12,9 @@ from urllib.parse import unquote
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
+from amble.core.addresses import AddressPolicy
 from amble.core.checked import CheckedModel
+from amble.errors import SettingsError
 
 MIB = 1024 * 1024
 
@@ -47,11 +49,20 @@ def _names(value: Any) -> Any:
     return tuple(name for name in re.split(r"[\s,]+", value) if name) if isinstance(value, str) else value
 
 
+def _allowed(value: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        AddressPolicy.of(opened=value)
+    except SettingsError as refused:
+        raise ValueError(refused.message) from None
+    return value
+
+
 Timeout = Annotated[float, Field(ge=0.05, le=3_600, allow_inf_nan=False)]
 Sendable = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_sendable)]
 Contact = Annotated[str, Field(max_length=256), AfterValidator(_sendable), AfterValidator(_reachable)]
 ProxyUrl = Annotated[str, AfterValidator(_proxy)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Allowed = Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_allowed)]
 
 
 class FetcherSettings(CheckedModel):
@@ -67,9 +78,15 @@ class FetcherSettings(CheckedModel):
     )
     from_address: Sendable | None = Field(default=None, description="mail address sent as the From header")
 
-    http_timeout: Timeout = Field(default=30.0, description="longest that one request may take, from name to last byte")
+    http_timeout: Timeout = Field(
+        default=30.0, description="longest that one request may take, from connecting to the last byte"
+    )
     connect_timeout_s: Timeout = Field(default=10.0, description="longest until a connection stands, TLS included")
-    header_timeout_s: Timeout = Field(default=20.0, description="longest from sending to the end of the headers")
+    header_timeout_s: Timeout = Field(
+        default=20.0,
+        description="longest from sending to the end of the headers; for a page, the first tries have less time where "
+        "its domain usually answers much sooner",
+    )
     min_throughput_bytes_s: Annotated[int, Field(ge=0, le=10**9)] = Field(
         default=64,
         description="a body that comes slower than this is given up; 64 lets a slow line live and a drip die",
@@ -85,7 +102,12 @@ class FetcherSettings(CheckedModel):
     http2: bool = Field(default=True, description="HTTP/2 where a TLS server offers it")
     max_total_connections: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=256,
-        description="most connections open at once; two to three times the requests in flight keeps them warm",
+        description="most requests under way at once; one that waits longer than a second to connect does not count",
+    )
+    max_kept_connections: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=1_024,
+        description="most connections kept open for what comes next, over all processes; fewer where this process may"
+        " open few files; an idle one takes up to 190 KB",
     )
     threads: Annotated[int, Field(ge=1, le=32)] | None = Field(
         default=None,
@@ -102,12 +124,21 @@ class FetcherSettings(CheckedModel):
         default=None, description="PEM file of trusted authorities; none: the system's, else certifi's"
     )
 
-    dns_timeout_s: Timeout = Field(default=10.0, description="longest that a name may take to resolve")
+    allow_private: Allowed = Field(
+        default=(),
+        description="private networks (10.0.0.0/8), hosts (intra.example) and hosts at a port (localhost:8000) that may"
+        " be crawled although nobody typed them; never taken from a file of a crawl or of a project",
+    )
+
+    dns_timeout_s: Timeout = Field(
+        default=10.0,
+        description="longest that a name may take to resolve, once it is asked for; at most `http_timeout`",
+    )
     dns_cache_s: Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)] = Field(
         default=60.0,
-        description="how long an address is remembered; short, since the system does not tell us its lifetime",
+        description="longest that an address is remembered, if its lifetime is not shorter, or that there is none",
     )
-    dns_threads: Annotated[int, Field(ge=1, le=256)] = Field(default=16, description="most names looked up at once")
+    dns_lookups: Annotated[int, Field(ge=1, le=4_096)] = Field(default=512, description="most names asked for at once")
 
     @model_validator(mode="after")
     def _proxy_has_its_parts(self) -> Self:

@@ -7,15 +7,16 @@ from typing import NamedTuple
 import pycurl
 
 from amble.core.headers import Headers
-from amble.core.outcome import Failure
+from amble.core.outcome import Failure, Phase
 from amble.fetcher.body import BodyFault
-from amble.fetcher.curl import STALE, Transfer
+from amble.fetcher.curl import REFUSED, STALE, Transfer
 from amble.fetcher.failures import blame, clean_detail
 from amble.fetcher.multi import Finished
-from amble.fetcher.result import FetchResult, Phase
+from amble.fetcher.result import FetchResult
 
 _GATEWAY_STATUSES = frozenset({502, 504})  # what a proxy says in its own name when it cannot reach a host
 _NO_HEADERS = Headers()
+_BROKEN = frozenset({pycurl.E_GOT_NOTHING, pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR})
 
 
 class _Verdict(NamedTuple):
@@ -27,11 +28,12 @@ class _Verdict(NamedTuple):
     local_fault: bool = False
     truncated: bool = False
     untrusted: bool = False
+    stale: bool = False
 
 
 def read_result(transfer: Transfer, finished: Finished, now: float) -> FetchResult:
     """The result of a transfer that libcurl, or we, have ended."""
-    body, failure, detail, local_fault, truncated, untrusted = _judge(transfer, finished)
+    body, failure, detail, local_fault, truncated, untrusted, stale = _judge(transfer, finished)
     proxy_fault = transfer.proxied and _is_the_proxys(transfer, failure)
     if proxy_fault and transfer.status == 407 and failure is None:
         failure = Failure.NETWORK_CONNECTION_REFUSED  # the host was never asked, so this is not its answer
@@ -56,6 +58,8 @@ def read_result(transfer: Transfer, finished: Finished, now: float) -> FetchResu
         transfer.body_bytes,
         transfer.reused and sent_at is not None,
         untrusted,
+        stale,
+        proxied=transfer.proxied,
     )
 
 
@@ -75,9 +79,9 @@ def _judge_exchange(transfer: Transfer, finished: Finished) -> _Verdict:
         if stopped.failure is None:
             return _Verdict(transfer.cut_body(), detail=stopped.detail, truncated=True)
         return _Verdict(None, stopped.failure, clean_detail(stopped.detail), stopped.local_fault)
-    if finished.code == pycurl.E_COULDNT_RESOLVE_HOST and transfer.sent_at is not None:
-        # Sent, and so connected: libcurl would repeat it over a new connection, and the pin is not held any more.
-        return _Verdict(None, Failure.NETWORK_RESET, STALE, local_fault=True)
+    if _wants_repeat(transfer, finished):
+        stale = transfer.reused and transfer.first_byte_at is None
+        return _Verdict(None, Failure.NETWORK_RESET, STALE if stale else REFUSED, stale=stale)
     if finished.code:
         fault = blame(finished.code, finished.message, transfer.easy.getinfo(pycurl.OS_ERRNO))
         return _Verdict(None, fault.failure, fault.detail, fault.local_fault, untrusted=fault.untrusted)
@@ -88,6 +92,17 @@ def _judge_exchange(transfer: Transfer, finished: Finished) -> _Verdict:
         return _Verdict(transfer.whole_body())
     except BodyFault as fault:
         return _Verdict(None, Failure.CONTENT_DECODE_ERROR, clean_detail(str(fault)))
+
+
+def _wants_repeat(transfer: Transfer, finished: Finished) -> bool:
+    """Whether the connection was closed, or the stream refused, before anything of an answer came: libcurl would repeat
+    the request by itself. On a kept connection it is made good; a new one that does so is the site's failure."""
+    if transfer.is_repeat:
+        return True
+    if transfer.sent_at is None or transfer.first_byte_at is not None:
+        return False
+    # Sent, and so connected: a name is looked up for a new connection, when the pin is not held any more.
+    return finished.code == pycurl.E_COULDNT_RESOLVE_HOST or (transfer.reused and finished.code in _BROKEN)
 
 
 def _phase(transfer: Transfer) -> Phase:

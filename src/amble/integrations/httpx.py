@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -95,6 +96,7 @@ class _Stream(httpx.SyncByteStream):
     def __init__(self, inner: httpx.SyncByteStream, landing: Landing) -> None:
         self._inner = inner
         self._landing = landing
+        weakref.finalize(self, landing.end)  # dropped, neither read nor closed
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -114,6 +116,7 @@ class _AsyncStream(httpx.AsyncByteStream):
     def __init__(self, inner: httpx.AsyncByteStream, landing: Landing) -> None:
         self._inner = inner
         self._landing = landing
+        weakref.finalize(self, landing.end)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:

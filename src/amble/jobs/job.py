@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random as system_random
 import sys
 from collections import Counter
@@ -13,23 +14,27 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from amble.assemble import make_plan
+from amble.assemble import address_policy, make_plan
 from amble.clock import Clock, SystemClock
 from amble.collecting import seldom
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Ready, State
-from amble.core.pacing.events import Event
+from amble.core.frontier.visit import FoundBy, Visit
+from amble.core.outcome import Failure
+from amble.core.pacing.events import Event, NetworkBack
 from amble.core.seeds import Seed, seed_url
+from amble.core.urls import domain_of
 from amble.crawl import Crawl
-from amble.errors import StoreError
+from amble.errors import AddressRefused, StoreError
 from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.jobs import knowing, rows
-from amble.jobs.batches import Batches
+from amble.jobs.batches import Batches, must_outlast_us
 from amble.jobs.earlier import Earlier
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
+from amble.machine_pace import machine_pace
 from amble.pace_log import log_changes
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
@@ -39,12 +44,15 @@ from amble.workers.pool import Workers
 from amble.workers.visitor import LocalVisitor
 from amble.workers.wire import Briefing
 
+PRIVATE_NOTED_MAX = 8  # places whose seeds were refused
+SEED_HOSTS_CHECKED_MAX = 64  # of a job that is taken up
 KEEP_EVERY_S = 5.0  # how often learned delays and robots.txt files are handed to the store
 WINDOW = Window()
 SHARING = Sharing()
 _DONE, _SKIPPED = State.DONE, State.SKIPPED
 
 Listener = Callable[[Event], None]
+log = logging.getLogger("amble.jobs")
 
 
 @dataclass(slots=True)
@@ -60,9 +68,14 @@ class JobResult:
     skipped: int = 0
     limited: int = 0
     stored: int = 0  # URLs that were there already and were not asked for
+    private: dict[str, None] = field(default_factory=dict)  # seeds' places that would need `allow_private`; some
     requests: int = 0
     body_bytes: int = 0
     seconds: float = 0.0
+
+    def note_private(self, place: str) -> None:
+        if len(self.private) < PRIVATE_NOTED_MAX:
+            self.private[place] = None
 
     def counters(self, before: Mapping[str, int]) -> dict[str, int]:
         """What is kept of it with the job, added to what its earlier runs counted."""
@@ -83,6 +96,7 @@ class Job:
         settings: Settings,
         *,
         clock: Clock | None = None,
+        typed: Iterable[str] = (),
         policy: AddressPolicy | None = None,
         resolver: Resolver | None = None,
         listeners: Iterable[Listener] = (),
@@ -102,13 +116,14 @@ class Job:
         self._taken_up = False
         self._stored: Future[None] | None = None  # the promise for what was handed over last
         self.loaded = False  # what the store knows
-        self.membership = shared.join(settings) if shared is not None else None
+        self.membership = shared.join(settings, self.clock) if shared is not None else None
         self.plan = make_plan(
             settings, seeds, system_random.random, store.seen(row.id), stored=store.stored(row.id), window=window,
             registry=self.membership.registry if self.membership else None,
             book=self.membership.book if self.membership else None,
+            machine=machine_pace(settings.pacing, self.clock),
         )  # fmt: skip
-        policy = policy or AddressPolicy.of(named=[seed.url for seed in seeds])
+        policy = policy or address_policy(settings, typed)
         self._fetcher = Fetcher(settings.fetching, policy=policy, resolver=resolver, clock=self.clock)
         self.crawl = Crawl(
             self.plan,
@@ -119,7 +134,8 @@ class Job:
         )
         self.workers = self._share_out(policy, resolver, sharing)
         self._earlier = Earlier(store)
-        self._batches = Batches(row.id, session, settings.visiting, self.plan.frontier, self._earlier.of)
+        earlier, extracts = self._earlier.of, store.extracts(row.id)
+        self._batches = Batches(row.id, session, settings.visiting, self.plan.frontier, earlier, extracts=extracts)
         self._judge = store.judge_of(row.id)
         self.plan.judge = self._judge
         if settings.visiting.max_crawl_pages is not None:
@@ -144,25 +160,41 @@ class Job:
     def start(
         cls, store: DuckDBStore, seeds: Sequence[str], settings: Settings, table: str = "pages", **ways: Any
     ) -> Job:
-        """A new job. Every seed is read first, so that a bad one is refused before anything is stored or fetched."""
+        """A new job. Every seed is read first, so that a bad one is refused before anything is stored or fetched.
+        Among `ways`, `typed` are the seeds that somebody typed for this very job: they alone may be private."""
         urls = [seed_url(text).url for text in seeds]
         clock: Clock = ways.get("clock") or SystemClock()
         row = store.create_job(table, settings.given(), urls, clock.utc(), ways.pop("clauses", None))
         return cls(store, row, settings, **ways)
 
     @classmethod
-    def take_up(cls, store: DuckDBStore, job_id: int, here: Settings | None = None, **ways: Any) -> Job:
-        """An earlier job that did not finish. What is not stored of its settings, a password, is taken from `here`."""
+    def take_up(
+        cls,
+        store: DuckDBStore,
+        job_id: int,
+        here: Settings | None = None,
+        *,
+        trust_clauses: bool = False,
+        **ways: Any,
+    ) -> Job:
+        """An earlier job that did not finish. The file may be anybody's: a proxy, authorities and private addresses are
+        those of `here`, and its WHERE and EXTRACT must be harmless or be trusted."""
         row = next((job for job in store.jobs() if job.id == job_id), None)
         if row is None:
             raise StoreError(f"there is no job {job_id} in this file", hint="`amble jobs FILE` lists them")
+        settings = Settings.taken_up(row.settings, here)
+        if dropped := Settings.readable(row.settings)[1]:
+            names = ", ".join(map(ascii, dropped))
+            log.warning("job %d goes on without settings that this version does not take: %s", job_id, names)
+        store.check_clauses(job_id, trust=trust_clauses)
         store.resume(job_id)
-        job = cls(store, row, Settings.taken_up(row.settings, here), **ways)
+        job = cls(store, row, settings, **ways)
         job._taken_up = True
         return job
 
     async def run(self) -> JobResult:
         began = self.clock.monotonic()
+        await self._refuse_private_seeds()
         await self._load()
         self.store.set_job_state(JobChange(self.row.id, JobStatus.RUNNING, self.clock.utc()))
         keeper = asyncio.create_task(self._keep_learning())
@@ -194,6 +226,24 @@ class Job:
 
     # -- in
 
+    async def _refuse_private_seeds(self) -> None:
+        """Of a job that is taken up nothing was typed here. Its URLs on private hosts would all end for good."""
+        if not self._taken_up or "allow_private" in self.settings.fetching.model_fields_set:
+            return
+        waiting = await asyncio.to_thread(self.store.waiting, self.row.id)
+        accepted = await asyncio.to_thread(self.store.accepted_by_domain, self.row.id)
+        hosts = {domain_of(seed.url): seed.url for seed in self.seeds}
+        hosts = {domain: url for domain, url in hosts.items() if domain in waiting or domain not in accepted}
+        some = list(hosts.items())[:SEED_HOSTS_CHECKED_MAX]
+        refusals = await asyncio.gather(*(self._fetcher.refusal(url) for _, url in some))
+        private = {domain: refusal for (domain, _), refusal in zip(some, refusals, strict=True) if refusal}
+        if private:
+            await self._fetcher.close()
+            raise AddressRefused(
+                f"job {self.row.id} leads to {len(private)} private places that nobody typed here: {_some(private)}",
+                places=tuple(private),
+            )
+
     async def _load(self) -> None:
         """What earlier runs learned, and what is left of this job."""
         store, frontier, clock = self.store, self.plan.frontier, self.clock
@@ -222,7 +272,7 @@ class Job:
 
     def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
         batch = self._batches.of(changes, ready, result, self.clock.monotonic(), utc)
-        self._hand_over(batch)
+        self._hand_over(batch, soon=must_outlast_us(batch, changes))
         self._count(changes, result)
         if changes.events:
             self._tell(changes.events)
@@ -232,9 +282,9 @@ class Job:
             loop = asyncio.get_running_loop()
             self.store.room().add_done_callback(lambda _: loop.call_soon_threadsafe(self.crawl.resume, "store"))
 
-    def _hand_over(self, batch: Batch) -> None:
+    def _hand_over(self, batch: Batch, *, soon: bool) -> None:
         """What the store gives up on ends the crawl: whatever else were fetched might be lost as well."""
-        stored = self.store.submit(batch)
+        stored = self.store.submit(batch, soon=soon)
         if stored is self._stored:
             return
         self._stored = stored  # one promise for many batches
@@ -249,6 +299,8 @@ class Job:
 
     def _tell(self, events: Sequence[Event]) -> None:
         log_changes(events)
+        if any(isinstance(event, NetworkBack) for event in events):
+            (self.workers or self._fetcher).forget_failures()
         for event in events if self._listeners else ():
             for listener in self._listeners:
                 listener(event)
@@ -268,8 +320,10 @@ class Job:
         for final in (*changes.finals, *changes.refused):
             state = final.state
             counted.ends[str(final.failure or state)] += 1
+            if final.failure is Failure.ADDRESS_FORBIDDEN and _was_given(final.visit):
+                counted.note_private(domain_of(final.visit.url))
             if state is _DONE:
-                counted.pages += 1
+                counted.pages += final.move is None
             elif state is _SKIPPED:
                 counted.skipped += 1
                 counted.stored += final.failure is None
@@ -319,17 +373,32 @@ class Job:
         """What there is to say of a job that broke off, or got nowhere."""
         if raised is not None:
             return f"{type(raised).__name__}: {raised}"
+        if self.result.status is JobStatus.CANCELLED:
+            return self.plan.cancelled_because
         if self.result.status is not JobStatus.FAILED:
-            return None
+            return self.plan.why_no_seed()
+        if (lie := self.plan.patience.outage.lie) is not None:
+            return lie
         return "no domain is left: " + ", ".join(f"{count} {end}" for end, count in self.result.ends.most_common())
 
     def _status(self) -> JobStatus:
         frontier, result = self.plan.frontier, self.result
         if frontier.draining:
             return JobStatus.PAUSED
+        if self.plan.cancelled_because is not None:
+            return JobStatus.CANCELLED
         if frontier.deferred:
             return JobStatus.DEFERRED
         nothing_got = result.failed and not result.pages and not result.stored
-        if nothing_got or self._no_domain_is_left():
+        if nothing_got or self._no_domain_is_left() or self.plan.patience.outage.lie is not None:
             return JobStatus.FAILED
         return JobStatus.COMPLETED_WITH_ERRORS if result.failed else JobStatus.COMPLETED
+
+
+def _was_given(visit: Visit) -> bool:
+    """Whether it is a seed itself, and not where a stranger led."""
+    return visit.found_by is FoundBy.SEED and not visit.trail
+
+
+def _some(names: Sequence[str] | Mapping[str, str], most: int = 3) -> str:
+    return ", ".join(list(names)[:most]) + (", ..." if len(names) > most else "")

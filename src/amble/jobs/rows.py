@@ -28,6 +28,7 @@ from amble.store.seam import (
     PageConfirmed,
     PageLinks,
     PageRow,
+    RedirectRow,
     RequestRow,
     SitemapListing,
     TaskDone,
@@ -98,7 +99,7 @@ def page_row(final: Final, job_id: int, utc: datetime, *, store_body: bool) -> P
     if isinstance(fetched, FetchResult):
         get = fetched.headers.get
         status, elapsed_ms = fetched.status, fetched.elapsed_s * 1000
-        content_type, etag, last_modified = get("content-type"), get("etag"), get("last-modified")
+        content_type, etag, last_modified = fetched.headers.get_last("content-type"), get("etag"), get("last-modified")
         crawl_time = _crawl_time(fetched, utc)
     else:
         crawl_time = utc
@@ -109,12 +110,23 @@ def page_row(final: Final, job_id: int, utc: datetime, *, store_body: bool) -> P
         digest, title, description = page.digest, page.title, page.description
         canonical = page.canonical.url if page.canonical else None
         directives = ", ".join(sorted(said)) if (said := page.robots.restrictions) else None
+    final_url, redirects, move = visit.url, 0, final.move
+    if move is not None and move.final_url is not None:
+        final_url, redirects = move.final_url, move.redirects
     error, error_type = ((final.reason or str(failure)), failure.value) if failure else (None, None)
     return PageRow(
         url, surt_key(url), status, body, content_type, crawl_time, error, error_type, etag, last_modified,
-        digest, visit.url, len(visit.trail), domain_of(url), elapsed_ms, visit.depth, visit.parent,
+        digest, final_url, redirects, domain_of(url), elapsed_ms, visit.depth, visit.parent,
         _NAMES[visit.found_by], title, description, canonical, directives, visit.attempt, job_id,
     )  # fmt: skip
+
+
+def redirect_row(final: Final, job_id: int, utc: datetime) -> RedirectRow | None:
+    """One hop of a chain."""
+    move, fetched = final.move, final.fetched
+    if move is None or fetched is None:
+        return None
+    return RedirectRow(job_id, final.visit.task, move.target, fetched.status, move.order, utc)
 
 
 def page_confirmed(final: Final, job_id: int, utc: datetime) -> PageConfirmed:
@@ -170,6 +182,7 @@ def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, ut
         permit.gap_s, gap_s if math.isfinite(gap_s) else None, _NAMES[permit.source], permit.in_flight,
         status, result.failure.value if result.failure else None, elapsed_s,
         _asked_s(result, utc) if status in HONOURED_ON else None,
+        visit.why_sent,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from amble.core.pacing.pace import Pace
 from amble.core.robots.book import RobotsBook
 from amble.core.robots.policy import Terms
 from amble.core.robots.shelf import Shelf
+from amble.machine_pace import machine_pace
 from amble.settings import Settings
 
 
@@ -26,7 +27,7 @@ class Shared:
         self._lock = threading.Lock()  # jobs are made on any thread; all else happens on the engine's
         self._shelves: dict[tuple[Terms, str], list[Shelf]] = {}  # once for each job that reads it
 
-    def join(self, settings: Settings) -> Membership:
+    def join(self, settings: Settings, clock: Clock) -> Membership:
         robots, user_agent = settings.robots, settings.fetching.user_agent
         # What a file says depends on who reads it and how; those who agree on that share a shelf.
         key = Terms.of(user_agent, robots.purpose), robots.model_dump_json()
@@ -35,7 +36,8 @@ class Shared:
             shelves.append(shelves[0] if shelves else Shelf(robots.robots_memory_mb * 1_000_000))
         book = RobotsBook(robots, user_agent, self._random, shelves[0])
         pacing = settings.pacing.outlasting(settings.fetching.http_timeout)
-        return Membership(self._commons.join(pacing, self._random), book, lambda: self._let_go(key))
+        registry = self._commons.join(pacing, self._random, machine_pace(pacing, clock))
+        return Membership(registry, book, lambda: self._let_go(key))
 
     def _let_go(self, key: tuple[Terms, str]) -> None:
         """A shelf goes with its last reader: what a later job is to know must come to stand in its own file."""

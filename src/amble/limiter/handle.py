@@ -6,11 +6,12 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from amble.clock import Clock
-from amble.core.answer import Headers, read_answer
+from amble.core.answer import Headers, as_text, read_answer
 from amble.core.outcome import Failure
 from amble.core.pacing.events import Event
 from amble.core.pacing.pace import Pace
@@ -20,6 +21,7 @@ from amble.limiter.failures import failure_of, response_in
 from amble.limiter.shard import Shard
 
 Tell = Callable[[Sequence[Event]], None]
+ELAPSED_MAX_S = 86_400.0  # nobody waits longer, and means of what is longer could not be reckoned
 
 
 class UnsettledPermit(RuntimeWarning):
@@ -83,10 +85,19 @@ class IssuedPermit:
         elif error is not None:
             failure = failure_of(error) if isinstance(error, BaseException) else _named(error)
         _check(status, elapsed_s)
-        if elapsed_s is None and failure is None:
+        if elapsed_s is not None:
+            elapsed_s = min(elapsed_s, ELAPSED_MAX_S)
+        elif failure is None:
             elapsed_s = max(0.0, self._clock.monotonic() - self._core.sent_at)
         utc = self._clock.utc()
-        answer = read_answer(status=status, headers=headers, failure=failure, elapsed_s=elapsed_s, utc=utc)
+        read = partial(
+            read_answer, status=status, failure=failure, elapsed_s=elapsed_s, utc=utc,
+            retry_after_max_s=self._pace.bounds.settings.max_retry_after,
+        )  # fmt: skip
+        try:
+            answer = read(headers=headers)
+        except Exception:  # headers of odd types: what they ask for counts as far as it can be read
+            answer = read(headers=as_text(headers))
         with self._shard.lock:
             events = self._shard.settle(self._pace, self._core, answer, self._clock.monotonic(), utc)
         if events:

@@ -22,6 +22,7 @@ from amble.errors import CircuitOpen, SettingsError, TooLate
 from amble.limiter.handle import IssuedPermit
 from amble.limiter.shard import Shard
 from amble.limiter.waiters import TaskWaiter, ThreadWaiter, Waiter
+from amble.machine_pace import machine_pace
 from amble.pace_log import log, log_changes
 
 Listener = Callable[[Event], None]
@@ -50,7 +51,8 @@ class Limiter:
         # Domains that share an address share a budget, so they must share a lock.
         shards = 1 if self.settings.limits_addresses else self.settings.shards
         domains_max = max(1, self.settings.max_domains // shards)
-        self._shards = [Shard(self.settings, random, domains_max) for _ in range(shards)]
+        machine = machine_pace(self.settings, self.clock)
+        self._shards = [Shard(self.settings, random, domains_max, machine) for _ in range(shards)]
 
     # -- asking for a turn
 

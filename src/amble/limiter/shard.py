@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,6 +12,7 @@ from datetime import datetime
 from amble.core.answer import Answer
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import CircuitOpened, Event, PermitLost
+from amble.core.pacing.machine import MachinePace
 from amble.core.pacing.pace import NEVER, SILENT, Pace
 from amble.core.pacing.permit import Permit, PermitState
 from amble.core.pacing.registry import Registry
@@ -21,17 +24,31 @@ from amble.limiter.waiters import Waiter
 _SOONER = 0.1  # a turn that comes earlier by less than this share of the gap is not worth waking anybody for
 
 
+_shards: weakref.WeakSet[Shard] = weakref.WeakSet()
+_forking = threading.Lock()
+
+
 class Shard:
     """Callers hold `lock` around every method. Nothing here blocks, sleeps or calls out."""
 
-    def __init__(self, settings: PacingSettings, random: Random, domains_max: int) -> None:
+    def __init__(
+        self, settings: PacingSettings, random: Random, domains_max: int, machine: MachinePace | None = None
+    ) -> None:
         # Reentrant: letting go of a waiter may end its coroutine, which then leaves the queue on this very thread.
         self.lock = threading.RLock()
-        self.registry = Registry(settings, random, domains_max)
+        self.registry = Registry(settings, random, domains_max, machine)
         self.totals = Totals()
         self.queues: dict[str, deque[Waiter]] = {}
         self.lines = Lines()
         self.registry.waited_for = self.queues
+        _shards.add(self)
+
+    def after_fork(self) -> None:
+        """In a child of the process that made it: whoever held the lock, waits here or has a permit is not here."""
+        self.lock = threading.RLock()
+        self.queues.clear()
+        self.lines = Lines()
+        self.registry.lose_flying()
 
     def reserve(self, pace: Pace, now: float, waiter: Waiter | None = None) -> Permit | float:
         """A permit for whoever is first at this domain; anyone else is told to wait for a word."""
@@ -140,3 +157,33 @@ class Shard:
         for event in events:
             self.totals.lost += isinstance(event, PermitLost)
         return events
+
+
+_held: list[Shard] = []
+
+
+def _before_fork() -> None:
+    """A child begins with what lies in memory: no thread may be in the midst of changing it."""
+    _forking.acquire()
+    _held.extend(sorted(_shards, key=id))
+    for shard in _held:
+        shard.lock.acquire()
+
+
+def _after_in_parent() -> None:
+    for shard in _held:
+        shard.lock.release()
+    _held.clear()
+    _forking.release()
+
+
+def _after_in_child() -> None:
+    global _forking
+    _forking = threading.Lock()
+    for shard in _held:
+        shard.after_fork()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

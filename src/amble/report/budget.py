@@ -67,6 +67,11 @@ class Receipt(NamedTuple):
         return outcome_of(self.status, self.failure) in (Outcome.LIMITED, Outcome.FAILED)
 
     @property
+    def failed(self) -> bool:
+        """Whether the server or the network failed."""
+        return outcome_of(self.status, self.failure) is Outcome.FAILED
+
+    @property
     def says(self) -> str:
         return f"HTTP {self.status}" if self.failure is None else self.failure.value
 
@@ -87,6 +92,7 @@ class Budget:
     requests: int = 0
     refusals: int = 0
     failures: int = 0
+    failed_last: int = 0  # in a row, up to the last request
     in_flight_max: int = 0
     latency_sum_s: float = 0.0
     last: Receipt | None = None
@@ -146,6 +152,7 @@ class _Session:
             self._troubles.append(receipt)
         budget.requests += 1
         budget.in_flight_max = max(budget.in_flight_max, receipt.in_flight)
+        budget.failed_last = budget.failed_last + 1 if receipt.failed else 0
         budget.latency_sum_s += receipt.elapsed_s
         budget.last = receipt
 
@@ -169,7 +176,7 @@ class _Session:
         seconds[_CAUSES[receipt.rule]] += kept_s
         rest_s, since = gap_s - kept_s, last_s + kept_s
         if blocked_from is not None:
-            blocked_s = min(rest_s, receipt.started_s - blocked_from)
+            blocked_s = max(0.0, min(rest_s, receipt.started_s - blocked_from))
             seconds[Cause.BLOCK] += blocked_s
             seconds[Cause.LATENCY] += rest_s - blocked_s
             return

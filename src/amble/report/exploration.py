@@ -24,6 +24,7 @@ from amble.jobs import knowing, rows
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
+from amble.machine_pace import machine_pace
 from amble.settings import Settings
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, DomainRow
@@ -48,11 +49,12 @@ class Exploration:
         self.late = False  # not everything could be read in time
         self._asked: set[str] = set()  # domains
         self._session = int(clock.utc().timestamp() * 1_000_000)
-        self._membership = shared.join(settings) if shared is not None else None
+        self._membership = shared.join(settings, clock) if shared is not None else None
         self.plan = make_plan(
             _without_budget(settings), seeds, system_random.random, frontier_kind=ExploringFrontier,
             registry=self._membership.registry if self._membership else None,
             book=self._membership.book if self._membership else None,
+            machine=machine_pace(settings.pacing, clock),
         )  # fmt: skip
 
     def pace(self, url: str) -> Pace:

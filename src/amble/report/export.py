@@ -154,7 +154,7 @@ def _writer(
                 return write_csv(result, out, formulas=formulas)
             return write_json_lines(result, out) if format == "jsonl" else write_warc(result, out, compressed=zipped)
         except duckdb.Error as refused:
-            raise QueryRefused(f"this cannot be exported: {_first_line(refused)}") from None
+            raise _refused(refused) from None
 
     def copy(part: Path) -> int:
         with part.open("wb") as plain, _compressing(plain, None if format == "warc" else compression) as out:
@@ -172,8 +172,13 @@ def _copy(connection: DuckDBPyConnection, select: str, part: Path) -> int:
             how = _PARQUET if unordered else _PARQUET_IN_ORDER
             [(rows,)] = connection.execute(f"COPY ({select}\n) TO {target} {how}").fetchall()
     except duckdb.Error as refused:
-        raise QueryRefused(f"this cannot be exported: {_first_line(refused)}") from None
+        raise _refused(refused) from None
     return int(rows)
+
+
+def _refused(refused: duckdb.Error) -> QueryRefused:
+    hint = "amble sql FILE -c 'SHOW ALL TABLES' lists what there is; where the file is damaged, take a copy"
+    return QueryRefused(f"this cannot be exported: {_first_line(refused)}", hint=hint)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from duckdb import DuckDBPyConnection
 
+from amble.assemble import address_policy
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.intake import Judge
@@ -138,6 +139,7 @@ async def explain(
     table: str = "pages",
     patience_s: float = PATIENCE_S,
     clock: Clock | None = None,
+    typed: Sequence[str] = (),
     policy: AddressPolicy | None = None,
     resolver: Resolver | None = None,
     shared: Shared | None = None,
@@ -146,12 +148,12 @@ async def explain(
     """Find out what a crawl of these seeds into this table would do. No job is made; its requests leave receipts.
 
     `shared`: on the event loop of an engine, the budget that its jobs share. `judge`: which URLs the crawl takes, where
-    its statement has a WHERE.
+    its statement has a WHERE. `typed`: the seeds that somebody typed, which may be private.
     """
     found = [seed_url(text) for text in seeds]
     clock = clock or SystemClock()
     began = clock.monotonic()
-    policy = policy or AddressPolicy.of(named=[seed.url for seed in found])
+    policy = policy or address_policy(settings, typed)
     explored = Exploration(store, found, settings, clock, shared)
     explored.plan.judge = judge
     await explored.run(Fetcher(settings.fetching, policy=policy, resolver=resolver, clock=clock), patience_s)

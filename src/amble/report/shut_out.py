@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
 
+from amble.core.pacing.settings import PacingSettings
+
 # What began this shortly after the last byte of the answer may have been on its way already: an answer is known when it
 # has been read and judged, and other requests start meanwhile.
 HEARD_S = 0.1
 ROUNDING_S = 0.001
+MOST_S = PacingSettings().max_retry_after  # kept where a job says nothing of it
 CLOCK_S = 1.0  # between two runs only the wall clock tells, and it may be set right by as much
 
 
@@ -35,10 +38,13 @@ def shut_out(connection: DuckDBPyConnection, domain: str | None) -> list[ShutOut
         f"""
         WITH sent AS (
             SELECT *, epoch(started_at) AS utc_s FROM amble.requests {narrow}
+        ), kept AS (
+            SELECT id AS job_id, TRY((settings->>'max_retry_after')::DOUBLE) AS most_s FROM amble.jobs
         ), asked AS (
-            SELECT domain, session, retry_after_s AS asked_s, started_s + coalesce(elapsed_s, 0) AS heard_s,
+            SELECT domain, session, least(retry_after_s, coalesce(most_s, {MOST_S})) AS asked_s,
+                started_s + coalesce(elapsed_s, 0) AS heard_s,
                 utc_s + coalesce(elapsed_s, 0) AS heard_utc_s
-            FROM sent WHERE retry_after_s IS NOT NULL
+            FROM sent LEFT JOIN kept USING (job_id) WHERE retry_after_s IS NOT NULL
         ), broken AS (
             SELECT domain, url, permit, session, started_at, asked_s, started_s - heard_s AS after_s
             FROM sent JOIN asked USING (domain, session)

@@ -14,37 +14,22 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from amble.core.outcome import Failure
+from amble.core.pacing.bounds import Bounds, Rulebook
 from amble.core.pacing.permit import Source
+from amble.core.pacing.phase import PacePhase
 from amble.core.pacing.snapshot import DomainSnapshot
 from amble.core.urls import domain_of
 from amble.errors import StoreError
-from amble.report.budget import Budget, Cause, Decision, Receipt, budget_of
+from amble.report.budget import Budget, Decision, Receipt, budget_of
+from amble.report.sentences import BINDS, HINTS, Facts, first_true, phase_of_receipts
 from amble.report.words import duration, html_table, marked, plain, text_table
+from amble.settings import Settings
 from amble.store import storable
 from amble.store.knowledge import load_domains, load_jobs
 from amble.store.names import TableName
 from amble.store.seam import DomainRow
 
 _READ_AT_ONCE = 10_000
-_RULES = {
-    Source.CRAWL_DELAY: "the crawl delay that robots.txt asks for",
-    Source.LEARNED: "the delay that was learned here",
-    Source.QUOTA: "the quota that the server states",
-    Source.MINIMUM: "min_crawl_delay or a rule of ours",
-    Source.MAX_RATE: "our own max_rate",
-    Source.NONE: "nothing but the server's answers",
-}
-_HINTS = {
-    Cause.DISCOVERY: "most of the time went into robots.txt and sitemaps; discover = false visits the seeds alone",
-    Cause.CRAWL_DELAY: "only the owner of the site can shorten its Crawl-delay; fetch less: update_stale, or a narrower"
-    " set of seeds",
-    Cause.LEARNED: "this is what the site bears; ask its owner for more, or crawl at a quieter hour",
-    Cause.QUOTA: "the site states its quota; ask its owner for a larger one",
-    Cause.OUR_LIMITS: "our own limit binds: raise max_rate, or lower min_crawl_delay or the rule, if the site agrees",
-    Cause.BLOCK: "the site refused or failed: a lower max_rate meets fewer refusals",
-    Cause.IDLE: "the domain was ready and nothing was sent: its pages were still to be found, or other domains had all"
-    " connections (max_total_connections)",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +44,7 @@ class Why:
     failures: int
     latency_s: float
     seconds: dict[str, float]  # by cause, the longest first; they add up to elapsed_s
+    phase: str
     binds: str
     decisions: tuple[Decision, ...]  # the last few, oldest first
     hint: str
@@ -73,6 +59,7 @@ class Why:
             "failures": self.failures,
             "latency_s": self.latency_s,
             "seconds": self.seconds,
+            "phase": self.phase,
             "binds": self.binds,
             "decisions": [{"at": decision.at.isoformat(), "text": decision.text} for decision in self.decisions],
             "hint": self.hint,
@@ -85,7 +72,8 @@ class Why:
         table = text_table(("cause", "time", "share"), self._lines())
         decisions = [f"  {decision.at:%H:%M:%S} {plain(decision.text)}" for decision in self.decisions]
         return "\n".join(
-            [self._title(), "", table, "", f"binds now: {self.binds}", "last decisions:", *(decisions or ["  none"]),
+            [self._title(), "", table, "", f"phase: {self.phase}", f"binds now: {self.binds}",
+             "last decisions:", *(decisions or ["  none"]),
              f"hint: {self.hint}"]
         )  # fmt: skip
 
@@ -93,6 +81,7 @@ class Why:
         decisions = "".join(f"<li>{decision.at:%H:%M:%S} {marked(decision.text)}</li>" for decision in self.decisions)
         return (
             f"<p>{marked(self._title())}</p>{html_table(('cause', 'time', 'share'), self._lines())}"
+            f"<p>phase: {marked(self.phase)}</p>"
             f"<p>binds now: {marked(self.binds)}</p><ul>{decisions}</ul><p>hint: {marked(self.hint)}</p>"
         )
 
@@ -117,6 +106,7 @@ def why(
     if budget.last is None:
         raise StoreError(f"job {job_id} sent nothing to {name}", hint="leave the job out for the last that did")
     known = next(iter(load_domains(connection, [name])), None)
+    facts = _facts(budget, budget.last, known, snapshot, _bounds_of(connection, name, job_id))
     spent = sorted(budget.seconds.items(), key=lambda item: -item[1])
     return Why(
         name,
@@ -127,9 +117,10 @@ def why(
         budget.failures,
         budget.latency_s,
         {cause.value: spent_s for cause, spent_s in spent if spent_s > 0},
-        _binds_now(snapshot) if snapshot is not None else _bound_last(budget.last, known),
+        facts.phase.value,
+        _binds_now(snapshot, facts) if snapshot is not None else _bound_last(budget.last, known, facts),
         tuple(budget.decisions),
-        _hint(budget, snapshot.parallel if snapshot is not None else known.concurrency if known else None),
+        first_true(HINTS, facts),
     )
 
 
@@ -191,27 +182,51 @@ def _exists(connection: DuckDBPyConnection, target: TableName) -> bool:
 # -- what binds
 
 
-def _binds_now(snapshot: DomainSnapshot) -> str:
+def _bounds_of(connection: DuckDBPyConnection, domain: str, job_id: int) -> Bounds:
+    """The settings that a job had for a domain."""
+    job = next((job for job in load_jobs(connection) if job.id == job_id), None)
+    settings = Settings.taken_up({} if job is None else job.settings).pacing
+    return Rulebook(settings, lambda: 0.0).bounds(domain)
+
+
+def _facts(
+    budget: Budget, last: Receipt, known: DomainRow | None, snapshot: DomainSnapshot | None, bounds: Bounds
+) -> Facts:
+    rule, gap_s = last.rule, last.required_gap_s
+    learned = known is not None and bool(known.adaptive_delay_seconds)
+    waits = known is not None and known.blocked_until_at is not None and known.blocked_until_at > last.started_at
+    parallel = known.concurrency if known is not None else None
+    if snapshot is not None:
+        phase, rule, gap_s = PacePhase(snapshot.phase), Source(snapshot.source), snapshot.delay_s
+        parallel = snapshot.parallel
+    else:
+        phase = phase_of_receipts(
+            rule, bounds.strategy, learned=learned, refusals=budget.refusals, failed_last=budget.failed_last,
+            waits=waits,
+        )  # fmt: skip
+    return Facts(
+        phase, rule, bounds.strategy, budget.requests, budget.refusals, budget.failures, budget.biggest, gap_s,
+        bounds.settings.default_crawl_delay, budget.in_flight_max, parallel or bounds.parallel, bounds.parallel,
+    )  # fmt: skip
+
+
+def _binds_now(snapshot: DomainSnapshot, facts: Facts) -> str:
+    others = f"; another amble is asking {snapshot.domain}, too" if snapshot.others_ask else ""
+    return f"{_rule_now(snapshot, facts)}{others}"
+
+
+def _rule_now(snapshot: DomainSnapshot, facts: Facts) -> str:
     if snapshot.blocked_s > 0:
         return f"a block, for another {duration(snapshot.blocked_s)}"
     if snapshot.in_flight >= snapshot.parallel:
         return f"all {snapshot.parallel} requests at once are under way"
     reason = f" ({plain(snapshot.reason)})" if snapshot.source == Source.LEARNED else ""
-    return f"{_RULES[Source(snapshot.source)]}, {duration(snapshot.delay_s)}{reason}"
+    return f"{first_true(BINDS, facts)}, {duration(snapshot.delay_s)}{reason}"
 
 
-def _bound_last(last: Receipt, known: DomainRow | None) -> str:
+def _bound_last(last: Receipt, known: DomainRow | None, facts: Facts) -> str:
     """Nobody is crawling it: what its last request had to keep."""
-    text = _RULES[last.rule] + (f", {duration(last.required_gap_s)}" if last.required_gap_s else "")
+    text = first_true(BINDS, facts) + (f", {duration(last.required_gap_s)}" if last.required_gap_s else "")
     if known is not None and known.blocked_until_at is not None and known.blocked_until_at > last.started_at:
         text += f"; it asked to be left alone until {known.blocked_until_at:%Y-%m-%d %H:%M:%S} UTC"
     return text
-
-
-def _hint(budget: Budget, parallel: int | None) -> str:
-    cause = budget.biggest
-    if cause is not Cause.LATENCY:
-        return _HINTS[cause]
-    if parallel is not None and budget.in_flight_max >= parallel:
-        return f"{parallel} at once are all in use: a higher max_parallel_per_domain would help, if the site bears it"
-    return "the site takes its time to answer, or has few pages to ask for at once; nothing here would make it faster"

@@ -22,6 +22,7 @@ _CLAUSES = frozenset(
     {"SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "ON", "USING",
      "VALUES", "SET", "RETURNING", "JOIN", "WHEN", "THEN"}
 )  # fmt: skip
+_OPENS, _CLOSES = frozenset("([{"), frozenset(")]}")
 # What may stand behind a table without being its alias.
 _GOES_ON = _CLAUSES | frozenset(
     {"ANTI", "ASOF", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "LEFT", "NATURAL", "OUTER", "PIVOT", "POSITIONAL",
@@ -54,21 +55,26 @@ class LiveTable:
 
 def pieces_of(script: str) -> list[str]:
     """A script of ordinary SQL, statement by statement."""
-    pieces, begin = [], 0
+    pieces, begin, has_words = [], 0, False
     for token in tokens_of(script):
-        if token.is_symbol(";"):
+        if not token.is_symbol(";"):
+            has_words = has_words or token.kind is not Kind.COMMENT
+            continue
+        if has_words:  # what `;;` holds is no statement: the answer is that of the one before
             pieces.append(script[begin : token.end])
-            begin = token.end
-    pieces.append(script[begin:])
-    return [piece for piece in pieces if any(token.kind is not Kind.COMMENT for token in tokens_of(piece))] or [script]
+        begin, has_words = token.end, False
+    if has_words:
+        pieces.append(script[begin:])
+    return pieces or [script]
 
 
 def find(query: str) -> list[Call | LiveTable]:
     """The calls and live tables of one statement, in their order."""
     tokens = [token for token in tokens_of(query) if token.kind is not Kind.COMMENT]
     found: list[Call | LiveTable] = []
+    clauses = _clauses(tokens)
     for i, token in enumerate(tokens):
-        if token.word is None or not _in_from(tokens, i):
+        if token.word is None or not _in_from(tokens, clauses, i):
             continue
         name = token.text.lower()
         if name in NAMES and i + 1 < len(tokens) and tokens[i + 1].is_symbol("("):
@@ -105,7 +111,22 @@ def _kind(tokens: list[Token]) -> str | None:
     return f"CREATE {made}" if words[0] == "CREATE" and made is not None else None
 
 
-def _in_from(tokens: list[Token], i: int) -> bool:
+def _clauses(tokens: list[Token]) -> list[str | None]:
+    """For each token, the clause that it stands in between its own parentheses."""
+    found: list[str | None] = []
+    open_clauses: list[str | None] = [None]
+    for token in tokens:
+        found.append(open_clauses[-1])
+        if token.kind is Kind.SYMBOL and token.text in _OPENS:
+            open_clauses.append(None)
+        elif token.kind is Kind.SYMBOL and token.text in _CLOSES:
+            open_clauses[-2:] = open_clauses[-2:-1] or [None]  # one that closes nothing is for DuckDB to refuse
+        elif token.word in _CLAUSES:
+            open_clauses[-1] = token.word
+    return found
+
+
+def _in_from(tokens: list[Token], clauses: list[str | None], i: int) -> bool:
     """Whether a table is expected here: behind FROM or JOIN, or behind a comma between tables."""
     if i == 0:
         return False
@@ -116,19 +137,7 @@ def _in_from(tokens: list[Token], i: int) -> bool:
         return tokens[0].word in ("DELETE", "MERGE", "WITH")
     if before.word == "LATERAL":
         return i > 1 and (tokens[i - 2].word in ("FROM", "JOIN") or tokens[i - 2].is_symbol(","))
-    if not before.is_symbol(","):
-        return False
-    depth = 0
-    for token in reversed(tokens[: i - 1]):
-        if token.kind is Kind.SYMBOL and token.text in ")]}":
-            depth += 1
-        elif token.kind is Kind.SYMBOL and token.text in "([{":
-            depth -= 1
-            if depth < 0:
-                return False
-        elif depth == 0 and token.word in _CLAUSES:
-            return token.word in ("FROM", "JOIN")
-    return False
+    return before.is_symbol(",") and clauses[i - 1] in ("FROM", "JOIN")
 
 
 def _call(query: str, tokens: list[Token], i: int, name: str) -> Call:

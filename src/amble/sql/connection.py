@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -31,6 +31,7 @@ from amble.sql.session import BAR, Session
 from amble.sql.statements import Control, Crawl, Merge, Plain, ResetSetting, SetSetting, Statement
 from amble.sql.temporary import Temporaries
 from amble.store import functions
+from amble.store.database import ours_alone
 
 T = TypeVar("T")
 
@@ -52,9 +53,10 @@ def connect(path: Any = ":memory:", **duckdb_options: Any) -> Connection:
 
 def open_connection(path: Any, duckdb_options: dict[str, Any], ways: dict[str, Any] | None = None) -> Connection:
     """The same, with the ways of `Job` by which crawls of this connection reach the network."""
-    duck = duckdb.connect(path, **duckdb_options)
-    functions.prepare(duck)
     name, config = str(path), duckdb_options.get("config")
+    with nullcontext() if ":" in name or not name else ours_alone(name):
+        duck = duckdb.connect(path, **duckdb_options)
+    functions.prepare(duck)
     if name in ("", ":memory:"):  # nobody else can reach it
         return Connection(duck, Session.over(duck, object(), ways or {}, config=config))
     if ":" not in name:

@@ -8,12 +8,12 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from amble.errors import StoreError
+from amble.errors import SettingsError, StoreError
 from amble.jobs import JobResult
 from amble.jobs.identity import warn_if_anonymous
 from amble.jobs.runner import RunningJob, running, start, take_up
 from amble.report.plan import HEADS, explain
-from amble.settings import SYNONYMS, Settings
+from amble.settings import OWN, SYNONYMS, Settings
 from amble.settings_sources import Resolved
 from amble.sql import options
 from amble.sql.caller import Caller
@@ -44,6 +44,7 @@ COLUMNS = (
 )
 _KINDS = {"domain": "VARCHAR", "why": "VARCHAR", "note": "VARCHAR", "delay_s": "DOUBLE", "expected_s": "DOUBLE"}
 _PLAN = tuple((head, _KINDS.get(head, "BIGINT")) for head in HEADS)
+TRUST = "trust_clauses"
 _STATE = (("job_id", "BIGINT"), ("status", "VARCHAR"))
 
 
@@ -71,12 +72,14 @@ def run_crawl(place: Place, crawl: Crawl, values: Mapping[str, Any]) -> Table:
     check_target(place.connection, target)
     most = most_seeds(crawl, limit)
     held = held_in(place.connection, target) if most is not None else ()
-    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=most, held=held)
+    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=most, held=held,
+                       typed=crawl.typed)  # fmt: skip
     _refuse_unused(place.connection, crawl, values)
     with open_store(place.connection, target.database, place.session) as store:
         if crawl.explain:
             return _explained(place, store, seeds, settings, str(target.table), clauses)
-        job = start(store, list(seeds.urls), settings, str(target.table), clauses=clauses, **place.session.ways)
+        ways = {**place.session.ways, "typed": seeds.typed}
+        job = start(store, list(seeds.urls), settings, str(target.table), clauses=clauses, **ways)
         return _row(wait(place, job), seeds.nulls)
 
 
@@ -95,8 +98,7 @@ def run_control(place: Place, control: Control, values: Mapping[str, Any]) -> Ta
         if control.verb is Verb.RESUME:
             if found is None:
                 _resting(home, control.verb)
-                here = settings_here(place, Crawl(""), {}, None)  # for a password, which is never stored
-                found = take_up(store, job_id, here=here, **place.session.ways)
+                found = take_up(store, job_id, **_told_here(place, control, values), **place.session.ways)
             found.resume()
             return _row(wait(place, found), 0)
         if found is None:
@@ -106,6 +108,19 @@ def run_control(place: Place, control: Control, values: Mapping[str, Any]) -> Ta
             return Table(_STATE, [(job_id, JobStatus.PAUSED.value)])
         found.stop()
         return Table(_STATE, [(job_id, found.wait().status.value)])
+
+
+def _told_here(place: Place, control: Control, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What holds here and is never taken from the file, and whether the job's own SQL is to be trusted."""
+    trusts = [option for option in control.options if option.name == TRUST]
+    own = tuple(option for option in control.options if option.name != TRUST)
+    wrong = next((option.name for option in own if option.name not in OWN), None)
+    if wrong is not None:
+        raise SettingsError(f"a job that is taken up keeps its {wrong}", hint=f"here: {', '.join([TRUST, *OWN])}")
+    trust = options.bound(trusts[-1].value, values) if trusts else False
+    if not isinstance(trust, bool):
+        raise SettingsError(f"{TRUST} = {trust!r}: write true or false", hint=f"{TRUST} = true")
+    return {"here": settings_here(place, Crawl("", options=own), values, None), TRUST: trust}
 
 
 def settings_here(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | None) -> Settings:
@@ -177,7 +192,14 @@ def _explained(
     try:
         found = on_engine(
             lambda shared: explain(
-                store, list(seeds.urls), settings, table=table, shared=shared, judge=judge, **_ways(place)
+                store,
+                list(seeds.urls),
+                settings,
+                table=table,
+                shared=shared,
+                judge=judge,
+                typed=seeds.typed,
+                **_ways(place),
             ),
             place.watch,
         )

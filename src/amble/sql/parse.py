@@ -261,9 +261,10 @@ def _control(read: Reader) -> Control:
     verb = Verb[read.name().upper()]
     read.expect_word("CRAWL")
     job = _whole(read, f"{verb} CRAWL")
+    options = _options(read) if verb is Verb.RESUME and read.take_word("WITH") else ()
     if not read.at_end():
         raise read.expected("the end")
-    return Control(verb, job)
+    return Control(verb, job, options)
 
 
 def _setting(read: Reader, settings: Collection[str]) -> SetSetting | ResetSetting | None:

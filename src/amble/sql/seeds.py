@@ -13,6 +13,7 @@ from amble.core.seeds import seed_url
 from amble.core.urls import origin_of, shown
 from amble.errors import BadUrl, StatementError
 from amble.sql.caller import Caller
+from amble.sql.literals import literals_of
 from amble.sql.statements import Crawl
 
 SEEDS_MAX = 5_000_000  # each is held in memory until the crawl is over
@@ -25,6 +26,7 @@ class Seeds:
     """What a query gave to start from."""
 
     urls: dict[str, None] = field(default_factory=dict)  # in their order, each once
+    typed: tuple[str, ...] = ()  # of these, what stands in the statement itself: it may be private
     nulls: int = 0
     bad: list[str] = field(default_factory=list)
     held: Container[str] = ()  # what the table holds: no page to be asked for, and yet its links may lead to some
@@ -64,8 +66,10 @@ def read_seeds(
     sites: bool = False,
     most: int | None = None,
     held: Container[str] = (),
+    typed: bool = False,
 ) -> Seeds:
-    """Run the SELECT and read its first column. No more than `most` that are not `held` are of any use."""
+    """Run the SELECT and read its first column. No more than `most` that are not `held` are of any use. `typed`:
+    its literals are seeds that somebody wrote as such."""
     statement = one_select(connection, select)
     missing = sorted(name for name in statement.named_parameters if name not in values)
     if missing:
@@ -89,6 +93,8 @@ def read_seeds(
     finally:
         connection.execute("ROLLBACK")
     _refuse_bad(seeds)
+    if typed:
+        seeds.typed = _typed(connection, select, sites=sites)
     return seeds
 
 
@@ -107,6 +113,13 @@ def one_select(connection: DuckDBPyConnection, sql: str) -> duckdb.Statement:
             hint="CRAWL (SELECT url FROM seeds) INTO pages",
         )
     return statements[0]
+
+
+def _typed(connection: DuckDBPyConnection, select: str, *, sites: bool) -> tuple[str, ...]:
+    """The seeds that are literals of the statement. What comes from a table, a function, a parameter is not."""
+    found = Seeds()
+    found.take(literals_of(connection, select), sites=sites)
+    return tuple(found.urls)
 
 
 def _refuse_bad(seeds: Seeds) -> None:

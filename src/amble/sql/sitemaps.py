@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from amble.assemble import address_policy
 from amble.clock import Clock, SystemClock
-from amble.core.addresses import AddressPolicy
 from amble.core.frontier.changes import Changes, Listing, Ready
 from amble.core.frontier.recall import Recall
 from amble.core.seeds import Seed, seed_url
@@ -86,7 +86,7 @@ async def _explore(
     seeds = [seed_url(url) for url in urls]
     ways = place.session.ways
     clock = ways.get("clock") or SystemClock()
-    policy = ways.get("policy") or AddressPolicy.of(named=urls)
+    policy = ways.get("policy") or address_policy(settings)
     fetcher = Fetcher(settings.fetching, policy=policy, resolver=ways.get("resolver"), clock=clock)
     explored = SitemapExploration(store, seeds, settings, clock, shared)
     await explored.run(fetcher, patience_s=None)  # part of the rows would look like all of them

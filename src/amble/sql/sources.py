@@ -127,7 +127,7 @@ def _call(place: Place, call: Call, values: Values, limit: int | None, rewritten
         return _read_html(place, call, values)
     refuse_arguments(call, 1, 1, "crawl('https://example.com/', max_crawl_pages := 10), or a list of URLs")
     most = least(limit, _rows_max(place.connection, call, values))
-    crawl = Crawl(_select(place, call, values), options=call.options)
+    crawl = Crawl(_select(place, call, values), options=call.options, typed=False)
     with staged(place, crawl, values, most, "crawl()") as got:
         name = place.tables.keep(place.connection, f"SELECT * FROM {got.table}")
         if got.interrupted is not None:
@@ -189,16 +189,20 @@ def _read_html(place: Place, call: Call, values: Values) -> str:
     selector = _text(place.connection, call, 1, values) if len(call.arguments) == 2 else "table"
     given = {option.name for option in call.options}
     alone = [Option(name, False, 0) for name in ("follow_links", "discover") if name not in given]
-    crawl = Crawl(f"SELECT {quote_text(url)}", options=(*call.options, *alone))
+    crawl = Crawl(f"SELECT {quote_text(url)}", options=(*call.options, *alone), typed=False)
     with staged(place, crawl, values, 1, "read_html()") as got:
         if got.interrupted is not None:
             raise got.interrupted
-        rows = place.connection.execute(f"SELECT body, error, http_status FROM {got.table}").fetchall()
-    body, error, status = rows[0] if rows else (None, "it is no seed", None)
+        rows = place.connection.execute(
+            f"SELECT body, error, http_status, directives FROM {got.table} "
+            "ORDER BY http_status BETWEEN 300 AND 399 AND error IS NULL, redirect_count LIMIT 1"
+        ).fetchall()
+    body, error, status, directives = rows[0] if rows else (None, "it is no seed", None, None)
     if error is not None or body is None:
-        raise StatementError(
-            f"{url} could not be read: {error or f'status {status}, no text'}", hint="see amble.requests"
-        )
+        asks_not_to = error is None and {"noindex", "none"} & set((directives or "").split(", "))
+        said = "the page asks not to be indexed (noindex)" if asks_not_to else error or f"status {status}, no text"
+        hint = "noindex := 'keep' reads it all the same" if asks_not_to else "see amble.requests"
+        raise StatementError(f"{url} could not be read: {said}", hint=hint)
     grid = read_grid(body, selector)
     if grid is None or not grid.columns:
         raise StatementError(f"{selector!r} finds no table or list at {url}", hint="name another selector")

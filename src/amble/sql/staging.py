@@ -51,7 +51,8 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
     database = current_database(place.connection)
     clauses = Clauses.of(place.connection, crawl.where_sql, [(each.expr_sql, each.name) for each in crawl.extract])
     most = most_seeds(crawl, limit)
-    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=most)
+    seeds = read_seeds(place.connection, crawl.select, values, place.caller, sites=crawl.sites, most=most,
+                       typed=crawl.typed)  # fmt: skip
     name = TableName.of(STAGING, f"pages_{uuid4().hex}")
     _in_use.add(name.name)
     got = Staged(f"{quote(database)}.{name}", nulls=seeds.nulls)
@@ -61,7 +62,8 @@ def staged(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | N
                 _drop_left(connection)
                 tables.create(connection, name)
             if seeds.urls:
-                job = start(store, list(seeds.urls), settings, str(name), clauses=clauses, **place.session.ways)
+                ways = {**place.session.ways, "typed": seeds.typed}
+                job = start(store, list(seeds.urls), settings, str(name), clauses=clauses, **ways)
                 got.result = job.result
                 try:
                     got.result = wait(place, job)

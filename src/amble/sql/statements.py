@@ -3,7 +3,7 @@
 ```
 [EXPLAIN] CRAWL [SITES] ( <select> ) INTO <table>
     [EXTRACT ( <expr> [AS name], ... )] [WHERE <predicate>] [WITH ( option [=] value, ... )] [LIMIT n]
-RESUME CRAWL <job>          STOP CRAWL <job>          PAUSE CRAWL <job>
+RESUME CRAWL <job> [WITH ( option [=] value, ... )]          STOP CRAWL <job>          PAUSE CRAWL <job>
 CRAWLING MERGE INTO <table> USING ( <crawl query> ) [AS] s ON ( ... ) WHEN ... THEN ... [LIMIT n]
 SET <setting of ours> = <value>          RESET <setting of ours>
 ```
@@ -61,6 +61,7 @@ class Crawl:
     limit: int | Parameter | None = None
     sites: bool = False  # each seed means its site, whatever its path
     explain: bool = False
+    typed: bool = True  # whether literals of the SELECT are what somebody wrote as seeds of a CRAWL
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Control:
 
     verb: Verb
     job: int | Parameter
+    options: tuple[Option, ...] = ()  # of RESUME: what is never taken from the file
 
 
 @dataclass(frozen=True, slots=True)

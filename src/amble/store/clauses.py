@@ -7,14 +7,14 @@ then batch by batch. They are stored with the job, so that it can be taken up by
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from amble.errors import StatementError
+from amble.errors import StatementError, StoreDamaged
 from amble.store.database import quote, quote_text
 from amble.store.names import TableName
 from amble.store.seam import PageRow
@@ -63,8 +63,13 @@ class Clauses:
 
     @classmethod
     def load(cls, text: str) -> Self:
+        """Raises ValueError for what `dump` has not written."""
         where_sql, tries, extract = json.loads(text)
-        return cls(where_sql, tries, tuple(Column(*column) for column in extract))
+        columns = tuple(Column(*column) for column in extract)
+        texts = [*(part for column in columns for part in column), *([where_sql] if where_sql is not None else [])]
+        if not isinstance(tries, bool) or not all(isinstance(part, str) for part in texts):
+            raise ValueError("not the clauses of a job")
+        return cls(where_sql, tries, columns)
 
 
 # --- WHERE ---------------------------------------------------------------------------------------------------------
@@ -96,6 +101,14 @@ def _judge_where(cursor: DuckDBPyConnection, where_sql: str) -> bool:
 
 
 # --- EXTRACT -------------------------------------------------------------------------------------------------------
+
+
+def bind(connection: DuckDBPyConnection, clauses: Clauses) -> None:
+    """Raise what DuckDB says of SQL that it cannot run now, on no pages at all."""
+    if clauses.where_sql is not None:
+        connection.execute(where_query(clauses.where_sql, tries=clauses.where_tries), [[] for _ in PARTS]).fetchall()
+    for column in clauses.extract:
+        connection.execute(f"SELECT TRY(({column.expr_sql}\n)) FROM {_pages('VARCHAR')}", _no_pages()).fetchall()
 
 
 def _judge_extract(cursor: DuckDBPyConnection, extract: Sequence[tuple[str, str | None]]) -> tuple[Column, ...]:
@@ -168,7 +181,12 @@ def load_clauses(connection: DuckDBPyConnection) -> dict[int, Clauses]:
     rows = connection.execute("SELECT job_id, clauses FROM amble.clauses").fetchall()
     if rows:
         _prepare(connection)
-    return {job_id: Clauses.load(text) for job_id, text in rows}
+    try:
+        return {job_id: Clauses.load(text) for job_id, text in rows}
+    except (ValueError, TypeError) as damaged:
+        raise StoreDamaged(
+            f"what this file says of its jobs cannot be read: {damaged}", hint="keep a copy; crawl into another file"
+        ) from None
 
 
 def show_target(connection: DuckDBPyConnection, name: TableName) -> None:
@@ -181,14 +199,16 @@ def show_target(connection: DuckDBPyConnection, name: TableName) -> None:
 
 def insert_extracted(
     connection: DuckDBPyConnection, target: TableName, types: tuple[str, str], extract: Sequence[Column],
-    rows: Sequence[tuple[Any, ...]],
+    rows: Sequence[tuple[Any, ...]], read_only: Collection[str] = (),
 ) -> None:  # fmt: skip
     """Store pages together with what is read from them. What cannot be read from a page is NULL in its row."""
     names = ", ".join([*map(quote, COLUMNS), *(quote(column.name) for column in extract)])
-    values = ", ".join([*map(quote, COLUMNS), *(f"TRY(({column.expr_sql}\n))" for column in extract)])
+    bodies = f"CASE WHEN url NOT IN (SELECT unnest(${len(COLUMNS) + 1}::VARCHAR[])) THEN body END"
+    own = [bodies if column == "body" and read_only else quote(column) for column in COLUMNS]
+    values = ", ".join([*own, *(f"TRY(({column.expr_sql}\n))" for column in extract)])
     connection.execute(
         f"INSERT INTO {target} ({names}) SELECT {values} FROM {_pages(*types)}",
-        [list(column) for column in zip(*rows, strict=True)],
+        [*(list(column) for column in zip(*rows, strict=True)), *([list(read_only)] if read_only else [])],
     )
 
 

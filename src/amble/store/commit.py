@@ -75,11 +75,13 @@ class Committer:
         self._step = step
         self._appenders: dict[str, Appender] = {}
         self._starved = 0
+        self._read_only: dict[int, set[str]] = {}  # of the transaction that is written
         self._domain_rows = 0  # written since it was last looked whether they can be fewer
 
     def commit(self, encoded: Encoded, *, straight: bool = False) -> None:
         """Write a transaction, `straight` into the file or into its log. Raises `Unavailable`, after which `recover`
         says whether it got through."""
+        self._read_only = encoded.read_only
         for repair in (self._mend, self._set_apart, None):
             try:
                 self._transact(encoded, straight)
@@ -95,9 +97,13 @@ class Committer:
                     raise self._unavailable(fault) from fault
                 self._roll_back()
                 self._set_apart(encoded)
+            except StoreError:  # time will not mend it
+                self._roll_back()
+                raise
             except Exception as fault:
                 raise self._unavailable(fault) from fault
         self._starved = 0
+        self._database.close_log_to_others()
         self._note(encoded)
 
     def recover(self, encoded: Encoded) -> bool:
@@ -155,6 +161,9 @@ class Committer:
         self._step("pages_written")
         for job_id in {row.job_id for row in encoded.confirmed}:
             self._confirm(self._targets(job_id), [row for row in encoded.confirmed if row.job_id == job_id])
+        for job_id in {row.job_id for row in encoded.chain_ends}:
+            ends = [row for row in encoded.chain_ends if row.job_id == job_id]
+            self._targets(job_id).end_chains(self._connection, ends)
         for table, rows in encoded.tables.items():
             self._append(f"amble.{table}", rows)
         self._append("amble.history", history_of(encoded))
@@ -204,7 +213,20 @@ class Committer:
         types = "BLOB" if target.binary else "VARCHAR", "TIMESTAMPTZ" if target.zoned else "TIMESTAMP"
         for job_id in dict.fromkeys(page.job_id for page in pages):
             rows = [target.encode(page) for page in pages if page.job_id == job_id]
-            insert_extracted(self._connection, target.name, types, self._extract_of(job_id), rows)
+            try:
+                insert_extracted(
+                    self._connection,
+                    target.name,
+                    types,
+                    self._extract_of(job_id),
+                    rows,
+                    self._read_only.get(job_id, ()),
+                )
+            except duckdb.CatalogException as fault:  # it is not the disk: a function or a macro is gone
+                raise StoreError(
+                    f"the EXTRACT of job {job_id} cannot be run any more: {_first_line(fault)}",
+                    hint="make what is missing anew and resume the job; what was not stored is fetched again",
+                ) from fault
 
     def _confirm(self, target: TargetTable, rows: Sequence[PageConfirmed]) -> None:
         places = {url: rowid for rowid, url in target.locate(self._connection, [row.url for row in rows])}

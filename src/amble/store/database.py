@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote as shell_quote
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -37,11 +39,13 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "max_vacuum_tasks": "0",
     "python_enable_replacements": False,  # a name in SQL is a table, never a Python variable
 }
+_SPILLED_MAX = "1GB"  # by queries from outside: they must not fill the disk that the crawl writes to
 # How much of the tables on disk may be in memory, and what is left of it when the rest is let go: enough for the blocks
 # that are asked for again.
 _CACHE_BYTES_MAX = 24_000_000
 _CACHE_LEFT = "16MB"
 # A database with the name of a schema would make `amble.jobs` or `main.pages` ambiguous.
+_OTHERS = 0o077  # the rights of everybody else
 _AMBIGUOUS = frozenset({"", "amble", "information_schema", "main", "memory", "pg_catalog", "system", "temp"})
 _HOLDER = re.compile(r"held in (?P<program>.+?) \(PID (?P<pid>\d+)\)")
 
@@ -53,6 +57,24 @@ def quote(identifier: str) -> str:
 
 def quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+_umask_lock = threading.Lock()  # the mask is one for the whole process
+
+
+@contextlib.contextmanager
+def ours_alone(path: str | os.PathLike[str]) -> Iterator[None]:
+    """A file that is made meanwhile is for nobody but its maker: pages behind a login are in it. One that is there
+    keeps its mode."""
+    if os.path.exists(path):
+        yield
+        return
+    with _umask_lock:
+        before = os.umask(_OTHERS)
+        try:
+            yield
+        finally:
+            os.umask(before)
 
 
 class Database:
@@ -185,10 +207,23 @@ class Database:
         """Length of the write-ahead log."""
         return _length(f"{self.path}.wal") if self.path is not None else 0
 
+    def close_log_to_others(self) -> None:
+        """DuckDB makes its log anew after each checkpoint, as readable as the process makes files. It holds what the
+        file holds, so whoever may not read that may not read it."""
+        if self.path is None or os.name != "posix":
+            return
+        with contextlib.suppress(OSError):  # no log just now, or not our file
+            log = f"{self.path}.wal"
+            mode, wanted = os.stat(log).st_mode & 0o777, os.stat(self.path).st_mode & 0o777
+            if mode & ~wanted:
+                os.chmod(log, mode & wanted)
+
     def seal(self) -> None:
         """From now on no SQL on this database touches other files, the network or the settings. Cannot be undone."""
         self._root.execute("SET GLOBAL enable_external_access = false")
-        ours = "['checkpoint_threshold', 'memory_limit']"  # to be set by us; nobody else's SQL may be a SET
+        self._root.execute(f"SET GLOBAL max_temp_directory_size = '{_SPILLED_MAX}'")
+        # To be set by us; nobody else's SQL may be a SET.
+        ours = "['checkpoint_threshold', 'memory_limit', 'operator_memory_limit']"
         self._root.execute(f"SET GLOBAL allowed_configs = {ours}")
         self._root.execute("SET GLOBAL lock_configuration = true")
         self.sealed = True
@@ -214,11 +249,55 @@ class Database:
 
     def _attach(self) -> None:
         assert self.path is not None
-        form = f"(STORAGE_VERSION '{STORAGE_VERSION}', BLOCK_SIZE {BLOCK_BYTES})" if not self.path.exists() else ""
+        refuse_odd_file(self.path)
+        _refuse_unwritable_name(self.path)
+        is_new = not self.path.exists()
+        form = f"(STORAGE_VERSION '{STORAGE_VERSION}', BLOCK_SIZE {BLOCK_BYTES})" if is_new else ""
         try:
-            self._root.execute(f"ATTACH {quote_text(str(self.path))} AS {quote(self.name)} {form}")
+            with ours_alone(self.path):
+                self._root.execute(f"ATTACH {quote_text(str(self.path))} AS {quote(self.name)} {form}")
         except duckdb.Error as refused:
             raise explain(refused, self.path) from None
+        if not is_new:
+            self._refuse_disguises()
+
+    def _refuse_disguises(self) -> None:
+        """A macro of the file with the name of a function of DuckDB's would be called by our own queries."""
+        # Asked on a connection that does not use the file, so its macros are not met by this query.
+        rows = self._root.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE function_type IN ('macro', 'table_macro') AND "
+            "database_name = $1 AND lower(function_name) IN (SELECT lower(function_name) FROM duckdb_functions() "
+            "WHERE internal) LIMIT 1",
+            [self.name],
+        ).fetchall()
+        if rows:
+            self._root.execute(f"DETACH {quote(self.name)}")
+            raise StoreError(
+                f"{self.path} has a macro {rows[0][0]} in place of the function of DuckDB",
+                hint="if you know whose file it is: DROP MACRO, or rename it; else do not use the file",
+            )
+
+
+def refuse_odd_file(path: Path) -> None:
+    """A pipe would be waited for, and a folder or a device is no database."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as refused:
+        why = getattr(refused, "strerror", None) or refused
+        raise StoreError(f"{path} cannot be used: {why}", hint="give the file another name") from None
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "no ordinary file"
+        raise StoreError(f"{path} is {what}", hint="name a DuckDB file, or one that is not there yet")
+    _refuse_unwritable_name(path)
+
+
+def _refuse_unwritable_name(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise StoreError(f"the name of {path} is not UTF-8", hint="rename the file or its folder") from None
 
 
 def _length(path: str | Path) -> int:
@@ -248,9 +327,11 @@ def explain(refused: duckdb.Error, path: Path) -> StoreError:
     if "not a valid DuckDB database file" in text:
         return StoreDamaged(f"{path} is not a DuckDB file", hint="give the crawl another file to write to")
     if any(sign in text for sign in ("orrupt", "checksum", "Could not read enough bytes", "WAL")):
+        keep = "keep a copy of it and of its .wal file; "
+        whole = f"amble doctor {shell_quote(str(path))} --salvage NEW_FILE keeps what can be read before that"
         return StoreDamaged(
             f"{path} is damaged: {text.splitlines()[0]}",
-            hint="keep a copy of it and of its .wal file, restore a backup, or crawl into a new file",
+            hint=keep + (whole if "WAL" in text else "restore a backup, or crawl into a new file"),
         )
     if "ersion number" in text or "newer version" in text:
         return StoreError(f"{path} was written by another version of DuckDB", hint="upgrade the duckdb package")

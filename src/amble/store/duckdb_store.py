@@ -20,10 +20,11 @@ from amble.store import knowledge
 from amble.store.clauses import Clauses, Column, add_columns, load_clauses, show_target
 from amble.store.commit import Committer, compact, no_step
 from amble.store.database import Database
+from amble.store.foreign_clauses import refuse_foreign, refuse_gone
 from amble.store.judge import WhereJudge
 from amble.store.migrate import migrate
 from amble.store.names import TableName
-from amble.store.query import ROWS_MAX, QueryResult, read_only_query
+from amble.store.query import ROWS_MAX, QueryResult, nobody_left, read_only_query
 from amble.store.rows import Numbers
 from amble.store.seam import (
     Batch,
@@ -81,6 +82,7 @@ class DuckDBStore:
             self._clauses = load_clauses(connection)
             # Nobody else can have the file open, so whatever ran there has stopped without saying so.
             connection.execute("UPDATE amble.jobs SET status = 'paused' WHERE status = 'running'")
+        self._own_clauses: set[int] = set()  # jobs whose SQL came from whoever uses this store
         self._job_lock = threading.Lock()
         self._targets: dict[TableName, TargetTable] = {}
         self._tasks = Tasks(database)
@@ -160,12 +162,27 @@ class DuckDBStore:
                 add_columns(connection, name, clauses.extract)
                 connection.execute("INSERT INTO amble.clauses VALUES ($1, $2)", [number, clauses.dump()])
                 self._clauses[number] = clauses
+                self._own_clauses.add(number)
             show_target(connection, name)
 
     def judge_of(self, job_id: int) -> WhereJudge | None:
         """Who decides which URLs a job takes, where SQL said so. To be closed by whoever uses it."""
         clauses = self._clauses.get(job_id)
         return WhereJudge(self.database, clauses) if clauses is not None and clauses.where_sql is not None else None
+
+    def check_clauses(self, job_id: int, *, trust: bool) -> None:
+        """Of a job that is taken up: whether its SQL is harmless (or trusted), and can still be run."""
+        clauses = self._clauses.get(job_id)
+        if clauses is None or job_id in self._own_clauses:
+            return
+        with self.database.reading() as connection:
+            if not trust:
+                refuse_foreign(connection, job_id, clauses)
+            refuse_gone(connection, job_id, clauses)
+
+    def extracts(self, job_id: int) -> bool:
+        """Whether something is read from the pages of a job besides what their rows have."""
+        return bool(self._extract_of(job_id))
 
     def _extract_of(self, job_id: int) -> Sequence[Column]:
         clauses = self._clauses.get(job_id)
@@ -223,8 +240,8 @@ class DuckDBStore:
 
     # -- writing
 
-    def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:
-        return self._writer.submit(batch, urgent=urgent)
+    def submit(self, batch: Batch, *, urgent: bool = False, soon: bool = False) -> Future[None]:
+        return self._writer.submit(batch, urgent=urgent, soon=soon)
 
     def flush(self) -> Future[None]:
         return self._writer.flush()
@@ -296,9 +313,11 @@ class DuckDBStore:
 
     # -- reading by others
 
-    def read_only_query(self, sql: str, timeout_s: float, rows_max: int = ROWS_MAX) -> QueryResult:
+    def read_only_query(
+        self, sql: str, timeout_s: float, rows_max: int = ROWS_MAX, is_gone: Callable[[], bool] = nobody_left
+    ) -> QueryResult:
         """One SELECT of somebody we do not know; only on a sealed store."""
-        return read_only_query(self.database, sql, timeout_s, rows_max)
+        return read_only_query(self.database, sql, timeout_s, rows_max, is_gone=is_gone)
 
     # -- inside
 

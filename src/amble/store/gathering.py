@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
+from math import inf
 from typing import NamedTuple
 
 from amble.store.seam import Batch
@@ -28,6 +29,7 @@ class WriterLimits(NamedTuple):
     batch_bytes_max: int = 7 * 1024 * 1024
     pause_s: float = 0.5  # from one transaction to the next that only `batch_size` asks for
     linger_s: float = 1.0  # longest that a batch waits for company
+    soon_s: float = 0.05  # the same for what the next run must know, should this one end at any moment
     held_pages_max: int = 2_000  # beyond either, there is no room; a quarter of them asks for a transaction at once
     held_bytes_max: int = 64 * 1024 * 1024
     retry_s: float = 0.05  # after a fault; doubles up to ...
@@ -54,13 +56,14 @@ class WriterLimits(NamedTuple):
 class Parcel:
     """Batches that go into the same transaction, and one promise to all who handed them over."""
 
-    __slots__ = ("batches", "body_bytes", "future", "is_urgent", "pages", "since")
+    __slots__ = ("batches", "body_bytes", "due_by", "future", "is_urgent", "pages", "since")
 
     def __init__(self, since: float) -> None:
         self.batches: list[Batch] = []
         self.pages = 0.0
         self.body_bytes = 0
         self.is_urgent = False
+        self.due_by = inf
         self.since = since
         self.future: Future[None] = Future()
         self.future.set_running_or_notify_cancel()  # once handed over, a batch cannot be taken back
@@ -76,9 +79,10 @@ class Gathering:
         self._pages = self._taken_pages = 0.0
         self._bytes = self._taken_bytes = 0
         self._is_urgent = False
+        self._due_by = inf  # of what is wanted soon
         self._last_at = _NEVER  # when a transaction was last begun
 
-    def add(self, batch: Batch, now: float, *, urgent: bool = False) -> tuple[Parcel, bool]:
+    def add(self, batch: Batch, now: float, *, urgent: bool = False, soon: bool = False) -> tuple[Parcel, bool]:
         """The parcel that takes a batch, and whether the writer should look again when it is due."""
         parcel = self._parcels[-1] if self._parcels else None
         is_first = parcel is None
@@ -94,8 +98,11 @@ class Gathering:
         self._pages += pages
         self._bytes += body_bytes
         self._is_urgent |= urgent
+        is_sooner = soon and now + self.limits.soon_s < self._due_by
+        if is_sooner:
+            self._due_by = parcel.due_by = now + self.limits.soon_s
         has_enough = not had_enough and self._pages >= self.limits.batch_size
-        return parcel, is_first or has_enough or self._is_pressing()
+        return parcel, is_first or has_enough or is_sooner or self._is_pressing()
 
     def due_at(self) -> float | None:
         """When the next transaction is to begin, on the clock of `add`; None: not before something is handed over."""
@@ -103,7 +110,7 @@ class Gathering:
             return _NEVER
         if not self._parcels:
             return None
-        due_at = self._parcels[0].since + self.limits.linger_s
+        due_at = min(self._parcels[0].since + self.limits.linger_s, self._due_by)
         return min(due_at, self._last_at + self.limits.pause_s) if self._pages >= self.limits.batch_size else due_at
 
     def take(self, now: float) -> list[Parcel]:
@@ -120,6 +127,7 @@ class Gathering:
         self._taken_pages += pages
         self._taken_bytes += body_bytes
         self._is_urgent = any(parcel.is_urgent for parcel in self._parcels)
+        self._due_by = min((parcel.due_by for parcel in self._parcels), default=inf)
         self._last_at = now
         return taken
 
@@ -166,7 +174,7 @@ class Gathering:
 
 def _weight(batch: Batch) -> float:
     """How much of a transaction a batch fills, in pages."""
-    pages, done, discovered, domains, _, sitemap_urls, requests, links, page_links, listings, _, _ = batch
+    pages, done, discovered, domains, _, sitemap_urls, requests, links, page_links, listings, _, _, _, _, _ = batch
     small = len(discovered) + len(links) + len(sitemap_urls) + len(requests)
     for listing in listings:
         small += len(listing.entries)

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from duckdb import DuckDBPyConnection
 
+from amble.core.outcome import Failure
 from amble.core.robots.verdict import RobotsRow
 from amble.core.seen import SeenSet
+from amble.errors import StoreDamaged
 from amble.store import storable
 from amble.store.seam import DomainRow, JobRow, JobStatus, KnownPage, LinkRow, SitemapUrlRow
 from amble.store.tables import TargetTable
@@ -25,9 +27,23 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 def load_jobs(connection: DuckDBPyConnection) -> list[JobRow]:
     return [
-        _row(JobRow, row, status=JobStatus, settings=loads, seeds=lambda text: tuple(loads(text)), counters=loads)
+        _row(JobRow, row, status=JobStatus, settings=_named, seeds=_texts, counters=_named)
         for row in connection.execute(f"SELECT {_JOB} FROM amble.jobs ORDER BY id").fetchall()
     ]
+
+
+def _named(text: str) -> dict[str, Any]:
+    found = loads(text)
+    if not isinstance(found, dict):
+        raise TypeError("it is no table of names and values")
+    return found
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    found = loads(text)
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise TypeError("it is no list of texts")
+    return tuple(found)
 
 
 def load_domains(connection: DuckDBPyConnection, keys: Iterable[str] | None) -> list[DomainRow]:
@@ -89,11 +105,10 @@ def listed(connection: DuckDBPyConnection, urls: Sequence[str]) -> dict[str, Sit
 
 
 def stored(connection: DuckDBPyConnection, target: TargetTable, *, failed: bool = False) -> SeenSet:
-    """The URLs of every row without an error, or of every one with one."""
+    """The URLs of every row without an error, or of every one with an error that it met when it was asked for."""
     seen = SeenSet()
-    rows = connection.execute(
-        f"SELECT url FROM {target.name} WHERE url IS NOT NULL AND error_type IS {'NOT ' if failed else ''}NULL"
-    )
+    which = f"error_type <> '{Failure.DOMAIN_GIVEN_UP}'" if failed else "error_type IS NULL"
+    rows = connection.execute(f"SELECT url FROM {target.name} WHERE url IS NOT NULL AND {which}")
     while chunk := rows.fetchmany(_READ_AT_ONCE):
         seen.add_many([url for (url,) in chunk])
     return seen
@@ -132,9 +147,15 @@ def _select(connection: DuckDBPyConnection, sql: str, column: str, keys: Iterabl
 def _row(kind: Callable[..., Row], row: tuple[Any, ...], **read: Callable[[Any], Any]) -> Row:
     """A row of a table as its type: times get their zone, and fields named in `read` are read from text."""
     fields = kind._fields  # type: ignore[attr-defined]
-    return kind(
-        *(
-            read[name](value) if name in read else storable.aware(value) if isinstance(value, datetime) else value
-            for name, value in zip(fields, row, strict=True)
+    try:
+        return kind(
+            *(
+                read[name](value) if name in read else storable.aware(value) if isinstance(value, datetime) else value
+                for name, value in zip(fields, row, strict=True)
+            )
         )
-    )
+    except (ValueError, TypeError, RecursionError) as damaged:
+        raise StoreDamaged(
+            f"what this file says of a {kind.__name__} cannot be read: {damaged}",
+            hint="keep a copy of the file, and crawl into another",
+        ) from None

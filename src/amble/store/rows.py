@@ -10,6 +10,7 @@ from amble.core.robots.verdict import RobotsRow
 from amble.store import storable
 from amble.store.seam import (
     Batch,
+    ChainEndRow,
     DomainRow,
     JobChange,
     JobRow,
@@ -17,6 +18,7 @@ from amble.store.seam import (
     PageConfirmed,
     PageLinks,
     PageRow,
+    RedirectRow,
     RequestRow,
     SitemapUrlRow,
     TaskDone,
@@ -60,6 +62,8 @@ class Encoded:
     commit_no: int
     pages: dict[int, dict[str, PageRow]] = field(default_factory=dict)  # by job, then URL: the last one counts
     confirmed: list[PageConfirmed] = field(default_factory=list)
+    chain_ends: list[ChainEndRow] = field(default_factory=list)  # of rows that earlier transactions wrote
+    read_only: dict[int, set[str]] = field(default_factory=dict)  # by job: see `Batch`
     jobs: list[JobChange] = field(default_factory=list)
     tables: dict[str, list[Row]] = field(default_factory=dict)
     bundles: list[Bundle] = field(default_factory=list)
@@ -75,7 +79,11 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
         for page in batch.pages:
             encoded.pages.setdefault(page.job_id, {})[page.url] = page
         encoded.page_count += len(batch.pages)
+        if batch.read_only:
+            encoded.read_only.setdefault(batch.pages[0].job_id, set()).update(batch.read_only)
         encoded.confirmed += batch.confirmed
+        for end in batch.chain_ends:
+            _end_chain(end, encoded)
         encoded.jobs += (job for job in batch.jobs if isinstance(job, JobChange))
         encoded.done += batch.done
     seq = numbers.take_seq
@@ -87,6 +95,7 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
         ("robots_log", (robots_row(row, seq()) for batch in batches for row in batch.robots)),
         ("sitemap_urls", _sitemap_rows(batches)),
         ("requests", (request_row(row) for batch in batches for row in batch.requests)),
+        ("redirects", (redirect_row(row) for batch in batches for row in batch.redirects)),
         ("link_lines", _link_lines((link for batch in batches for link in batch.links), numbers)),
         (
             "link_lines",
@@ -96,6 +105,22 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
         if listed := list(rows):
             encoded.tables.setdefault(name, []).extend(listed)
     return encoded
+
+
+def _end_chain(end: ChainEndRow, encoded: Encoded) -> None:
+    pages = encoded.pages.get(end.job_id, {})
+    page = pages.get(end.url)
+    if page is None:
+        encoded.chain_ends.append(end)
+    else:
+        pages[end.url] = page._replace(final_url=end.final_url, redirect_count=end.redirect_count)
+
+
+def redirect_row(row: RedirectRow) -> Row:
+    return (
+        row.job_id, storable.text(row.from_url), storable.text(row.to_url), storable.int32(row.status),
+        storable.int32(row.hop), storable.utc(row.crawled_at),
+    )  # fmt: skip
 
 
 def _found(tasks: Iterable[TaskRow], numbers: Numbers, bundles: list[Bundle]) -> Iterator[Row]:
@@ -203,4 +228,5 @@ def request_row(row: RequestRow) -> Row:
         row.started_s, storable.utc(row.started_at), row.required_gap_s, row.actual_gap_s, storable.text(row.rule),
         storable.int32(row.in_flight), storable.int32(row.status), storable.text(row.outcome), row.elapsed_s,
         row.retry_after_s,
+        row.why_sent,
     )  # fmt: skip

@@ -185,6 +185,7 @@ class RequestRow(NamedTuple):
     outcome: str | None = None
     elapsed_s: float | None = None
     retry_after_s: float | None = None  # how long the answer asked us to stay away
+    why_sent: str | None = None  # where the request was not made for its own sake alone
 
 
 class LinkRow(NamedTuple):
@@ -202,6 +203,26 @@ class PageLinks(NamedTuple):
     from_url: str
     links_count: int
     lines: str
+
+
+class RedirectRow(NamedTuple):
+    """One hop: a URL that answered with a redirect, and where to."""
+
+    job_id: int
+    from_url: str
+    to_url: str | None
+    status: int | None
+    hop: int  # its place in the chain as it was followed, from 1
+    crawled_at: datetime
+
+
+class ChainEndRow(NamedTuple):
+    """Where the redirects of a URL ended, once that is known: for the row that is there."""
+
+    job_id: int
+    url: str
+    final_url: str
+    redirect_count: int
 
 
 class JobRow(NamedTuple):
@@ -241,6 +262,9 @@ class Batch(NamedTuple):
     page_links: Sequence[PageLinks] = ()
     listings: Sequence[SitemapListing] = ()
     confirmed: Sequence[PageConfirmed] = ()
+    redirects: Sequence[RedirectRow] = ()
+    chain_ends: Sequence[ChainEndRow] = ()
+    read_only: Sequence[str] = ()  # URLs whose body is there for EXTRACT, and is not kept
     jobs: Sequence[JobRow | JobChange] = ()
 
 
@@ -324,8 +348,9 @@ class Store(Protocol):
         """How many tasks were asked for or will be: all but those that the job's table holds a page of."""
 
     # -- writing
-    def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:
-        """Hand over a batch; done when it is on disk. Never waits: ask `has_room` before fetching more."""
+    def submit(self, batch: Batch, *, urgent: bool = False, soon: bool = False) -> Future[None]:
+        """Hand over a batch; done when it is on disk. Never waits: ask `has_room` before fetching more. What is urgent
+        is written at once; what is wanted soon within a moment, with what else comes in it."""
 
     def flush(self) -> Future[None]:
         """Done when everything handed over before is on disk."""

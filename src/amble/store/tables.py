@@ -15,7 +15,7 @@ from amble.errors import StoreError
 from amble.store import storable
 from amble.store.database import quote
 from amble.store.names import TableName
-from amble.store.seam import PageRow
+from amble.store.seam import ChainEndRow, PageRow
 
 _TEXT = ("VARCHAR",)
 _BODY = ("VARCHAR", "BLOB")
@@ -140,6 +140,25 @@ class TargetTable:
                 f"SELECT rowid, url{more} FROM {self.name} WHERE url IN (SELECT unnest($1::VARCHAR[]))", [list(missed)]
             ).fetchall()
         return rows
+
+    def end_chains(self, connection: DuckDBPyConnection, rows: Sequence[ChainEndRow]) -> None:
+        """Tell in rows that are there where their redirects ended."""
+        last = {row.url: row for row in rows}  # of several, the last knows most
+        places = {url: rowid for rowid, url in self.locate(connection, list(last))}
+        rows = [row for row in last.values() if row.url in places]
+        if not rows:
+            return
+        connection.execute(
+            f"UPDATE {self.name} AS old SET final_url = news.final_url, redirect_count = news.redirect_count "
+            "FROM (SELECT unnest($1::BIGINT[]) AS place, unnest($2::VARCHAR[]) AS final_url, "
+            "unnest($3::INTEGER[]) AS redirect_count) AS news "
+            "WHERE old.rowid = news.place AND old.http_status BETWEEN 300 AND 399",
+            [
+                [places[row.url] for row in rows],
+                [storable.text(row.final_url) for row in rows],
+                [storable.int32(row.redirect_count) for row in rows],
+            ],
+        )
 
     def note(self, pages: Iterable[tuple[str, datetime | None]]) -> None:
         """These URLs are stored now, with these times."""

@@ -40,10 +40,19 @@ _ENDED = "SELECT state, count(*) FROM amble.tasks WHERE job_id = $1 AND state <>
 # A task that ended as skipped for no failure was held by the table already; one that waits may be so.
 _SPENT = """
     SELECT count(*) FROM amble.tasks AS task
-    WHERE job_id = $1 AND CASE
+    WHERE job_id = $1 AND url NOT IN (SELECT from_url FROM amble.redirects WHERE job_id = $1) AND CASE
         WHEN state IN ('done', 'failed', 'skipped') THEN state <> 'skipped' OR error_type IS NOT NULL
         ELSE url NOT IN (SELECT url FROM {pages} WHERE url IS NOT NULL AND error_type IS NULL)
     END
+"""
+# Redirects are no pages.
+_BY_DOMAIN = """
+    SELECT domain, sum(tasks) FROM (
+        SELECT domain, tasks FROM amble.found WHERE job_id = $1
+        UNION ALL
+        SELECT task.domain, -1 FROM amble.tasks AS task
+        WHERE job_id = $1 AND url IN (SELECT from_url FROM amble.redirects WHERE job_id = $1)
+    ) GROUP BY domain
 """
 _BUNDLES = """
     SELECT bundle, job_id, domain, depth, attempts, parent_url, discovered_by, priority, run_at, error_type, lines
@@ -113,9 +122,7 @@ class Tasks:
 
     def accepted_by_domain(self, job_id: int) -> dict[str, int]:
         with self._database.reading() as connection:
-            rows = connection.execute(
-                "SELECT domain, sum(tasks) FROM amble.found WHERE job_id = $1 GROUP BY domain", [job_id]
-            ).fetchall()
+            rows = connection.execute(_BY_DOMAIN, [job_id]).fetchall()
         return {domain: int(tasks) for domain, tasks in rows}
 
     def spent(self, job_id: int, target: TargetTable) -> int:

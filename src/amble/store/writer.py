@@ -60,11 +60,11 @@ class Writer:
             self._held.limits = limits
             self._changed.notify_all()
 
-    def submit(self, batch: Batch, *, urgent: bool = False) -> Future[None]:
+    def submit(self, batch: Batch, *, urgent: bool = False, soon: bool = False) -> Future[None]:
         with self._changed:
             if self._closing_at is not None:
                 raise StoreError("the store is closed", hint="open it again")
-            parcel, is_news = self._held.add(batch, time.monotonic(), urgent=urgent)
+            parcel, is_news = self._held.add(batch, time.monotonic(), urgent=urgent, soon=soon)
             if is_news:  # or the thread would wake for every page
                 self._changed.notify_all()
         return parcel.future

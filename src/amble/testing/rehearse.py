@@ -26,18 +26,20 @@ from amble.jobs.rows import learned_of
 from amble.report.known import known_latencies
 from amble.report.words import duration
 from amble.store.knowledge import load_domains
-from amble.testing.lab.announce import WALL_AT_START, Refusal
+from amble.testing.lab.announce import WALL_AT_START, Dialect, Refusal
 from amble.testing.lab.controller import Client, Reply
 from amble.testing.lab.controllers import as_answer
-from amble.testing.lab.limiters import FixedWindow, Limiter, TokenBucket, Unlimited
-from amble.testing.lab.modifiers import Ban
-from amble.testing.lab.servers import LogNormal, Server
+from amble.testing.lab.limiters import FixedWindow, Limiter, TokenBucket, Unlimited, WindowFromFirst
+from amble.testing.lab.modifiers import All, Ban, Changing
+from amble.testing.lab.queues import FifoQueue, InFlight
+from amble.testing.lab.servers import LogNormal, Server, Verdict
 from amble.testing.lab.simulate import simulate
 
 DOMAIN = "rehearsal.test"
 LATENCY_S = 0.1
 LONGEST_S = 366 * 86_400.0  # a rehearsal that takes longer has shown enough
-LIMITED = (429, 503)
+LIMITED, DOWN = 429, 503
+ON_THE_WAY_S = 0.005  # where answers take long because of the site
 _SETTLED_SHARE = 5  # the last fifth of a crawl shows where it settled
 _UTC = datetime.fromtimestamp(WALL_AT_START, UTC)
 
@@ -49,37 +51,104 @@ class ServerModel:
     rate: float | None = None  # requests per second that it allows; None: as many as come
     burst: float | None = None  # at once, with a bucket; None: five, or a second's worth
     window_s: float | None = None  # counts in windows of this length and not with a bucket
+    from_first: bool = False  # its windows begin with the first request, not with the clock
+    queue: int | None = None  # answers one after the other, and refuses when so many wait
+    at_once: int | None = None  # refuses one more while so many are under way
     penalty_s: float = 0.0  # who breaks the limit is shut out for this long
+    change_after_s: float | None = None  # its rate changes then,
+    change_to: float = 0.5  # to so many times what it was
+    down_after_s: float | None = None  # answers nothing but 503 from then on,
+    down_for_s: float = 10.0  # for so long,
+    up_for_s: float | None = None  # and again after so long; None: only once
     retry_after: bool = False  # says how long to wait
+    headers: Dialect | None = None  # tells its quota with every answer
     latency_s: float = LATENCY_S
     crawl_delay_s: float | None = None
 
     def __post_init__(self) -> None:
         numbers = {name: value for name, value in asdict(self).items() if isinstance(value, float | int)}
         for name, value in numbers.items():
-            positive = name in ("rate", "burst", "window_s", "latency_s")
+            positive = name not in _MAY_BE_ZERO
             if not math.isfinite(value) or value < 0 or (positive and value == 0):
                 raise SettingsError(f"{name} = {value:g} is not possible", hint="give a positive number")
-        if self.rate is None and (self.burst is not None or self.window_s is not None or self.penalty_s):
-            raise SettingsError("a server without a limit has no burst, window or penalty", hint="give its rate")
-        if self.burst is not None and self.window_s is not None:
-            raise SettingsError("burst and window_s exclude each other", hint="a bucket has a burst, a window a length")
+        kinds = (self.burst, self.window_s, self.queue)
+        if self.rate is None and (any(kind is not None for kind in (*kinds, self.change_after_s)) or self.penalty_s):
+            what = "burst, window, queue, penalty or change"
+            raise SettingsError(f"a server without a limit has no {what}", hint="give its rate")
+        if sum(kind is not None for kind in kinds) > 1:
+            raise SettingsError(
+                "burst, window_s and queue exclude each other", hint="a bucket has a burst, a window a length"
+            )
         if self.burst is not None and self.burst < 1:
             raise SettingsError(f"burst = {self.burst:g} lets nothing through", hint="1 is the least")
+        if self.headers is not None and (self.rate is None or self.queue is not None):
+            raise SettingsError("only a bucket or a window has a quota to tell", hint="give its rate, and a window")
 
     def limiter(self, random: Random) -> Limiter:
-        if self.rate is None:
-            return Unlimited()
-        limiter: Limiter
-        if self.window_s is not None:
-            limiter = FixedWindow(self.rate, self.window_s, random.uniform(0.0, self.window_s))
-        else:
-            limiter = TokenBucket(self.rate, max(5.0, self.rate) if self.burst is None else self.burst)
+        limits: list[Limiter] = []
+        if self.rate is not None:
+            phase_s = random.uniform(0.0, self.window_s or 0.0)
+            limits.append(self._at_rate(self.rate, phase_s))
+            if self.change_after_s is not None:
+                limits[0] = Changing(limits[0], self._at_rate(self.change_to * self.rate, phase_s), self.change_after_s)
+        if self.at_once is not None:
+            limits.append(InFlight(self.at_once, self.latency_s))
+        limiter = limits[0] if len(limits) == 1 else All(*limits) if limits else Unlimited()
         return Ban(limiter, self.penalty_s) if self.penalty_s else limiter
+
+    def _at_rate(self, rate: float, phase_s: float) -> Limiter:
+        if self.queue is not None:
+            return FifoQueue(rate, self.queue)
+        if self.window_s is None:
+            return TokenBucket(rate, max(5.0, rate) if self.burst is None else self.burst)
+        if self.from_first:
+            return WindowFromFirst(max(1, round(rate * self.window_s)), self.window_s)
+        return FixedWindow(rate, self.window_s, phase_s)
 
     def server(self, random: Random) -> Server:
         told = Refusal(429, "seconds" if self.retry_after else "silent")
-        return Server(self.limiter(random), random, refusal=told, round_trip=LogNormal(self.latency_s))
+        limiter, dialect, latency = self.limiter(random), self.headers, LogNormal(self.latency_s)
+        if self.at_once is not None:  # a place is taken for as long as the site works
+            server = _Server(
+                limiter, random, refusal=told, round_trip=LogNormal(ON_THE_WAY_S), service=latency, dialect=dialect
+            )
+        else:
+            server = _Server(limiter, random, refusal=told, round_trip=latency, dialect=dialect)
+        server.model = self
+        return server
+
+    def down_left_s(self, now: float) -> float:
+        """How much longer it is down."""
+        since_s = -1.0 if self.down_after_s is None else now - self.down_after_s
+        if since_s < 0:
+            return 0.0
+        if self.up_for_s is not None:
+            since_s %= self.down_for_s + self.up_for_s
+        return max(0.0, self.down_for_s - since_s)
+
+
+_MAY_BE_ZERO = ("penalty_s", "crawl_delay_s", "retry_after", "from_first", "down_after_s", "change_after_s")
+
+
+class _Server(Server):
+    """One that is down now and then."""
+
+    model: ServerModel
+
+    def arrive(self, now: float) -> Verdict:
+        left_s = self.model.down_left_s(now)
+        if left_s <= 0.0:
+            return super().arrive(now)
+        headers: dict[str, str] = {}
+        not_before = self.refusal.announce(now, left_s, headers)
+        return Verdict(DOWN, headers, 0.0, False, not_before)
+
+    def ideal_s(self, pages: int) -> float:
+        model, up_s = self.model, super().ideal_s(pages)
+        if model.down_after_s is None or up_s <= model.down_after_s:
+            return up_s
+        outages = 1 if model.up_for_s is None else math.ceil((up_s - model.down_after_s) / model.up_for_s)
+        return up_s + outages * model.down_for_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +182,15 @@ class Rehearsal:
 class _Rehearsed:
     """One domain's pace with the settings of the crawl; notes what it meets."""
 
-    def __init__(self, settings: PacingSettings, model: ServerModel, learned: Learned | None, random: Random) -> None:
-        domain = DOMAIN if learned is None else learned.domain
-        self.pace = Registry(settings, random.random).pace(domain, 0.0, _UTC)
+    def __init__(
+        self, settings: PacingSettings, client: Client, model: ServerModel, learned: Learned | None, random: Random
+    ) -> None:
+        domain, now = DOMAIN if learned is None else learned.domain, client.starts_at
+        self._wall_s = WALL_AT_START - now  # from our clock to the time of day
+        self.pace = Registry(settings, random.random).pace(domain, now, _UTC)
         self.pace.set_crawl_delay(model.crawl_delay_s)
         if learned is not None:
-            restore(self.pace, learned, 0.0, learned.learned_at)  # as if it had been learned just now
+            restore(self.pace, learned, now, learned.learned_at)  # as if it had been learned just now
         self.answers = 0
         self.refusals = 0
         self.first_refusal_after: int | None = None
@@ -131,11 +203,11 @@ class _Rehearsed:
         assert isinstance(ticket, Permit)
         self.answers += 1
         self.gaps_s.append(ticket.gap_s)
-        if reply.status in LIMITED:
+        if reply.status == LIMITED:
             self.refusals += 1
             if self.first_refusal_after is None:
                 self.first_refusal_after = ticket.seq - 1
-        self.pace.settle(ticket, as_answer(reply, now), now)
+        self.pace.settle(ticket, as_answer(reply, now + self._wall_s), now)
 
     def save(self) -> object:
         return None
@@ -156,7 +228,7 @@ def rehearse(
         max_rate=settings.max_rate or math.inf,
         crawl_delay_s=model.crawl_delay_s,
     )
-    rehearsed = _Rehearsed(settings, model, learned, random)
+    rehearsed = _Rehearsed(settings, client, model, learned, random)
     server = model.server(random)
     run = simulate(rehearsed, server, pages, client, until_s=LONGEST_S)
     last = rehearsed.gaps_s[-max(1, len(rehearsed.gaps_s) // _SETTLED_SHARE) :]

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 from amble.fetcher.calls import Cancel, OnDone
 from amble.workers.errand import Errand, OnSent, Visited
 from amble.workers.frames import Frames, Item, pieces
-from amble.workers.wire import BROKEN, GIVE_UP, HELLO, SEEN, SENT, pack_errand, unpack_visited
+from amble.workers.wire import BROKEN, FORGET_FAILURES, GIVE_UP, HELLO, SEEN, SENT, pack_errand, unpack_visited
 
 PATIENCE_S = 60.0  # beyond the time that a request may take: for what is read from it, and for a busy machine
 LOOK_EVERY_S = 5.0
@@ -33,12 +33,9 @@ class _InHand(NamedTuple):
 class Child(asyncio.BufferedProtocol):
     """`on_ready` when it can be given visits, `on_gone` when it ends without having been told to."""
 
-    def __init__(
-        self, places: int, timeout_s: float, on_ready: Callable[[Child], None], on_gone: Callable[[Child], None]
-    ) -> None:
+    def __init__(self, timeout_s: float, on_ready: Callable[[Child], None], on_gone: Callable[[Child], None]) -> None:
         self.ready = False
         self.pid = -1
-        self.places = places
         self._timeout_s = timeout_s
         self._on_ready = on_ready
         self._on_gone = on_gone
@@ -60,14 +57,14 @@ class Child(asyncio.BufferedProtocol):
                 raise
         ours.setblocking(False)
         await self._loop.create_connection(lambda: self, sock=ours)
-        self._say((briefing, self.places))
+        self._say((briefing,))
 
     # -- visits
 
     @property
-    def room(self) -> int:
-        """How many visits it may be given now."""
-        return self.places - len(self._in_hand) if self.ready else 0
+    def load(self) -> int:
+        """How many visits it has in hand."""
+        return len(self._in_hand)
 
     def visit(self, errand: Errand, gap_s: float, on_sent: OnSent, on_done: OnDone[Visited]) -> Cancel:
         """Done without an error and without a result: it died with it."""
@@ -86,6 +83,10 @@ class Child(asyncio.BufferedProtocol):
     def tell_seen(self, urls: Sequence[str]) -> None:
         """It need not name these again."""
         self._say((SEEN, urls))
+
+    def forget_failures(self) -> None:
+        """The network is back: what names it found without an address is to be looked up anew."""
+        self._say((FORGET_FAILURES,))
 
     def _look(self) -> None:
         """A process that hangs, or was stopped by somebody, holds up its domains: it is ended, and another begins."""

@@ -56,6 +56,11 @@ class Errand(NamedTuple):
     found_on: str | None = None
     body_bytes_max: int | None = None  # None: as the settings say
     keep_prefix: bool = False
+    new_connection: bool = False
+    new_name: bool = False
+    is_redirect: bool = False
+    header_timeout_s: float | None = None
+    sent_by_private: bool = False
 
 
 class Visited(NamedTuple):
@@ -89,6 +94,11 @@ class Errands:
             errand.keep_prefix,
             errand.found_on,
             on_sent,
+            errand.new_connection,
+            errand.new_name,
+            errand.is_redirect,
+            errand.header_timeout_s,
+            errand.sent_by_private,
         )
         under_way.step = self._fetcher.start(request, under_way.fetched)
         return under_way.cancel
@@ -104,7 +114,7 @@ class Errands:
 
     def _keep_body(self, status: int, headers: Headers) -> Failure | None:
         wants = self._wants
-        if 200 <= status < 300 and not accepts(headers.get("content-type"), wants.accept, wants.reject):
+        if 200 <= status < 300 and not accepts(headers.get_last("content-type"), wants.accept, wants.reject):
             return Failure.CONTENT_TYPE_REJECTED
         return None
 

@@ -76,7 +76,7 @@ class Workers:
         self._made = 0  # visits, so far
         self._local_visits = 0
         self._deaths = 0
-        self._changed = asyncio.Event()  # somebody may have room
+        self._changed = asyncio.Event()  # a worker is ready, or gone
         self._begun = False  # one of them was ready once
         self._given_up = False
         self._closed = False
@@ -85,7 +85,8 @@ class Workers:
         """What a worker is told. A resolver that cannot leave this process keeps all of the crawl here."""
         if type(briefing.resolver).__module__ != "__main__":  # a script is not run again for the sake of its classes
             with suppress(pickle.PicklingError, TypeError, AttributeError):
-                return pickle.dumps(briefing)
+                share = {"max_kept_connections": max(1, briefing.settings.max_kept_connections // self.count)}
+                return pickle.dumps(briefing._replace(settings=briefing.settings.model_copy(update=share)))
         self.count = 1
         return b""
 
@@ -111,7 +112,7 @@ class Workers:
         return not self._begun or not self._children
 
     async def _visit_later(self, visit: Visit, gap_s: float, on_sent: OnSent) -> Visited | None:
-        """As soon as a worker has room for it, or another has taken the place of one that died."""
+        """As soon as another worker has taken the place of one that died."""
         while (child := self._home_of(domain_of(visit.url))) is None:
             if self._is_alone:
                 return await awaited(partial(self._visit_here, visit, gap_s, on_sent))
@@ -143,7 +144,6 @@ class Workers:
         reading.fetched(visited.result if visited is not None else None, error)
 
     def _heard(self, visited: Visited | None) -> None:
-        self._changed.set()
         if visited is not None:
             self._deaths = 0
 
@@ -158,17 +158,13 @@ class Workers:
         on_done(visited, error)
 
     def _home_of(self, domain: str) -> Child | None:
-        """Who fetches a domain: always the same, for the sake of its connections, unless it has its hands full."""
+        """Who fetches a domain: always the same, for the sake of its connections; at first whoever has least to do."""
         home = self._homes.get(domain)
-        if home is not None and home.room > 0:
-            return home
-        freest = max(self._ready, key=lambda child: child.room, default=None)
-        if freest is None or freest.room <= 0:
-            return None
-        if len(self._homes) >= HOMES_MAX:
-            self._homes.clear()
-        self._homes[domain] = freest
-        return freest
+        if home is None and self._ready:
+            if len(self._homes) >= HOMES_MAX:
+                del self._homes[next(iter(self._homes))]  # the domain met first
+            home = self._homes[domain] = min(self._ready, key=_load)
+        return home
 
     # -- when to begin
 
@@ -181,12 +177,12 @@ class Workers:
 
     def start(self, workers: int | None = None) -> None:
         """Begin now, with so many or all that there may be. Visits are made here until the first of them is ready."""
-        each, rest = divmod(self._settings.max_total_connections, workers or self.count)
-        for n in range(workers or self.count):
-            self._start(each + (n < rest))
+        for _ in range(workers or self.count):
+            self._start()
 
-    def _start(self, places: int) -> None:
-        child = Child(places, self._settings.http_timeout, self._begins, self._gone)
+    def _start(self) -> None:
+        timeout_s = self._settings.dns_timeout_s + self._settings.http_timeout
+        child = Child(timeout_s, self._begins, self._gone)
         self._children.append(child)
         self._see_to(self._launch(child))
 
@@ -231,7 +227,13 @@ class Workers:
                 )
             )
         else:
-            self._start(child.places)
+            self._start()
+
+    def forget_failures(self) -> None:
+        """The network is back: names that had no address are looked up anew, whoever comes to fetch from them."""
+        self._fetcher.forget_failures()
+        for child in self._ready:
+            child.forget_failures()
 
     async def close(self) -> None:
         """End every worker, with whatever it has in hand."""
@@ -242,3 +244,7 @@ class Workers:
         await asyncio.gather(*(child.gone() for child in self._children))
         self._children.clear()
         self._ready.clear()
+
+
+def _load(child: Child) -> int:
+    return child.load

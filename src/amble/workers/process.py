@@ -25,6 +25,7 @@ from amble.workers.frames import Frames, Item, pieces
 from amble.workers.spacing import Spacing
 from amble.workers.wire import (
     BROKEN,
+    FORGET_FAILURES,
     HELLO,
     RUN,
     SEEN,
@@ -67,18 +68,19 @@ class Worker(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         for item in self._frames.arrived(nbytes):
             if self._errands is None:
-                self._begin(pickle.loads(item[0]), item[1])
+                self._begin(pickle.loads(item[0]))
             elif item[0] == RUN:
                 self._take(item[1], *unpack_errand(item))
             elif item[0] == SEEN:
                 self._heard_seen(item[1])
+            elif item[0] == FORGET_FAILURES:
+                self._fetcher.forget_failures()
             elif (given_up := self._under_way.pop(item[1], None)) is not None:
                 given_up()
 
-    def _begin(self, briefing: Briefing, places: int) -> None:
-        settings = briefing.settings.model_copy(update={"max_total_connections": places})
-        fetcher = Fetcher(settings, policy=briefing.policy, resolver=briefing.resolver)
-        self._errands = Errands(fetcher, briefing.wants)
+    def _begin(self, briefing: Briefing) -> None:
+        self._fetcher = Fetcher(briefing.settings, policy=briefing.policy, resolver=briefing.resolver)
+        self._errands = Errands(self._fetcher, briefing.wants)
         self._say((HELLO, os.getpid()))
 
     def _take(self, number: int, errand: Errand, gap_s: float) -> None:

@@ -69,7 +69,15 @@ class LocalVisitor:
 def errand_of(visit: Visit) -> Errand:
     kind = visit.kind
     if kind is Kind.PAGE:
-        return Errand(visit.url, True, visit.etag, visit.last_modified, visit.found_on)
+        return Errand(
+            visit.url, True, visit.etag, visit.last_modified, visit.found_on,
+            new_connection=visit.new_connection, new_name=visit.new_name, is_redirect=bool(visit.trail),
+            header_timeout_s=visit.header_timeout_s, sent_by_private=visit.sent_by_private,
+        )  # fmt: skip
     limit = ROBOTS_BYTES_MAX if kind is Kind.ROBOTS else SITEMAP_BYTES_MAX
     # What is over the limit is cut, not let go: rules and lists hold as far as they go [B11].
-    return Errand(visit.url, False, visit.etag, visit.last_modified, visit.found_on, limit, keep_prefix=True)
+    return Errand(
+        visit.url, False, visit.etag, visit.last_modified, visit.found_on, limit, keep_prefix=True,
+        new_connection=visit.new_connection, new_name=visit.new_name, is_redirect=bool(visit.trail),
+        header_timeout_s=visit.header_timeout_s, sent_by_private=visit.sent_by_private,
+    )  # fmt: skip

@@ -29,7 +29,7 @@ _KINDS = {each.value: each for each in BodyKind}
 _SOURCES = {each.value: each for each in CharsetSource}
 _new = tuple.__new__  # makes a Link in half the time of its own `__new__`
 # What is said, in the first place of each item: to a worker, and by it.
-RUN, GIVE_UP, SEEN = range(3)
+RUN, GIVE_UP, SEEN, FORGET_FAILURES = range(4)
 HELLO, SENT, VISITED, BROKEN = range(4)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise
 from typing import Any, NamedTuple
@@ -29,7 +29,10 @@ COUNTED_MAX = 300  # with more tasks than this, counting all of them after each 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 # At one request a second and answers at once, instants can be worked out by hand.
-STEADY: dict[str, Any] = {"pacing": "fixed", "fixed_delay": 1.0, "max_rate": "unlimited", "max_parallel_per_domain": 1}
+STEADY: dict[str, Any] = {
+    "pacing": "fixed", "fixed_delay": 1.0, "max_rate": "unlimited", "max_parallel_per_domain": 1,
+    "max_tail": 604_800.0,  # who fails is waited for, where the story is about something else
+}  # fmt: skip
 
 
 class Reply(NamedTuple):
@@ -130,6 +133,7 @@ class Story:
         self.finals: dict[str, Final] = {}
         self.ended_at: dict[str, float] = {}
         self.left_out: Counter[str] = Counter()
+        self.chain_ends: dict[str, tuple[str, int]] = {}
         self.events: list[Event] = []
         self.tasks: dict[str, Visit] = {}
         self.finished = False
@@ -159,8 +163,7 @@ class Story:
             if isinstance(step, Finished):
                 self._check_the_end()
                 return self
-            wake = step.instant if isinstance(step, WaitUntil) else float("inf")
-            instant = max(self.now, min(wake, self._flying[0][0] if self._flying else float("inf")))
+            instant = max(self.now, min(step.instant, self._flying[0][0] if self._flying else float("inf")))
             assert instant < float("inf"), "everybody waits for somebody else"
             if instant > until:
                 self.now = until
@@ -169,8 +172,8 @@ class Story:
             self.land()
         raise AssertionError(f"not finished after {steps_max} steps at {self.now} s")
 
-    def dispatch(self) -> Finished | WaitUntil | None:
-        """Send whatever may be sent; None where every place is taken."""
+    def dispatch(self) -> Finished | WaitUntil:
+        """Send whatever may be sent."""
         while len(self._flying) < self.in_flight_max:
             self.serve()
             changes = Changes()
@@ -185,7 +188,18 @@ class Story:
             wanted = frontier.to_recall or frontier.inflows or frontier.backlog.hungry
             if not isinstance(step, Ready) and not (wanted and not frontier.draining):
                 return step
-        return None
+        changes = Changes()
+        step = self.plan.wait(WaitUntil(float("inf")), self.now, self.utc, changes)
+        self.take(changes)
+        return step
+
+    def abandon(self, domains: Sequence[str]) -> None:
+        """Nobody waits any more for what is under way there."""
+        gone = [ready for _, _, ready in self._flying if ready.permit.domain in domains]
+        self._flying = [flying for flying in self._flying if flying[2] not in gone]
+        heapq.heapify(self._flying)
+        for ready in gone:
+            self.take(self.plan.cancelled(ready, self.now, self.utc))
 
     def land(self) -> None:
         """Answer what is due by now."""
@@ -266,7 +280,9 @@ class Story:
             self.finals[task] = final
             self.ended_at[task] = self.now
         self.left_out.update(changes.left_out)
+        self.chain_ends |= {end.url: (end.final_url, end.redirects) for end in changes.chain_ends}
         self.events.extend(changes.events)
+        self.abandon(changes.abandoned)
         if len(self.tasks) <= COUNTED_MAX:
             self.check(flying)
 
@@ -274,6 +290,7 @@ class Story:
         """L1: every accepted URL is queued, under way, deferred or final, and the frontier's counts say so."""
         frontier = self.frontier
         all_flying = [ready for _, _, ready in self._flying] if flying is None else flying
+        all_flying = [*all_flying, *self.plan.patience.held]
         pages_flying = [ready.visit for ready in all_flying if ready.visit.kind is Kind.PAGE]
         queued = [v for lane in frontier.lanes.values() for v in lane.visits() if v.kind is Kind.PAGE]
         queued += [recall.visit for recall in frontier.recalls.values() if recall.visit.kind is Kind.PAGE]
@@ -303,6 +320,12 @@ class Story:
     def ends(self) -> dict[str, str]:
         """How each task ended, in a word: its failure, or its state."""
         return {task: (final.failure or final.state).value for task, final in self.finals.items()}
+
+    def where_chains_end(self) -> dict[str, tuple[str, int]]:
+        """What the rows of redirects tell in the end: where they led, and after how many."""
+        moves = {task: final.move for task, final in self.finals.items() if final.move is not None}
+        own = {task: (move.final_url, move.redirects) for task, move in moves.items() if move.final_url is not None}
+        return own | self.chain_ends
 
     def end(self, task: str) -> tuple[str, str | None]:
         final = self.finals[task]

@@ -96,8 +96,8 @@ def test_rows_that_the_store_has_set_apart_are_written_off_and_counted() -> None
 
 
 def test_what_lies_in_the_store_ends_with_its_domain_that_failed() -> None:
-    dead: dict[str, Answers] = dict.fromkeys(URLS, Reply(404))
-    story = crawl(Window(4), dead, job_failure_threshold=5).run()
+    dead: dict[str, Answers] = dict.fromkeys(URLS, Reply(500))
+    story = crawl(Window(4), dead, job_failure_threshold=5, max_retries=0).run()
     assert Counter(final.state for final in story.finals.values())[State.FAILED] == 100
     assert len(story.asked) == 2 + 5
     assert story.shelf == []
@@ -188,3 +188,12 @@ def test_idle_domains_are_forgotten_and_those_with_a_reason_are_not() -> None:
     story = Story(hosts, {**web, hosts[48]: DOWN, hosts[49]: LIMITED}, max_retries=0, discover=False).run()
     assert set(story.frontier.lanes) == {"h48.test", "h49.test"}
     assert story.frontier.registry.find("h0.test") is not None, "its pace goes on"
+
+
+def test_what_several_domains_lost_in_the_store_adds_up() -> None:
+    """In one answer of the store; `left_out` tells all of it, and not what the last domain lost."""
+    domains = ["a.test", "b.test", "c.test"]
+    story = Story([], {}, window=Window())
+    story.plan.resume(dict.fromkeys(domains, 5), 0, 15, {}, story.now)
+    changes = story.plan.claimed([], domains, story.now, story.utc)
+    assert (changes.left_out["not_stored"], story.frontier.accepted) == (15, 0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from amble.core.frontier.inquiry import ASKED_MAX
 from amble.core.frontier.outage import PARDONS_MAX, PROBE_EVERY_S, WINDOW_S, Fault, Outage, Turn, fault_of
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
@@ -14,7 +15,7 @@ from amble.core.pacing.events import CircuitOpened, NetworkBack, NetworkDown
 from tests.core.frontier.story import FREE, OK, Answers, Reply, Story, broken, status
 
 VISIT = Visit("http://a.test/", task="http://a.test/")
-UP, NET, OWN, STALE = Fault.ANSWERED, Fault.REFUSED, Fault.OWN, Fault.STALE
+UP, NET, OWN = Fault.ANSWERED, Fault.REFUSED, Fault.OWN
 MUTE, NAMELESS = Fault.SILENT, Fault.NAMELESS
 TIMEOUT = broken(Failure.NETWORK_TIMEOUT)
 PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
@@ -31,17 +32,18 @@ PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
         (TIMEOUT, MUTE),
         (Reply(200, None, failure=Failure.NETWORK_TIMEOUT), UP),  # a body that dripped away came from somewhere
         (broken(Failure.NETWORK_RESET), NET),
-        (broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), UP),  # the resolver is there, and says no
+        (broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), Fault.DENIED),  # perhaps of every name
+        (broken(Failure.NETWORK_TLS_ERROR, untrusted=True), Fault.UNTRUSTED),
         (broken(Failure.NETWORK_DNS_FAILURE, dns_error="timeout"), NAMELESS),
         (PROXY, OWN),
         (broken(Failure.NETWORK_TIMEOUT, local_fault=True), OWN),
-        (broken(Failure.NETWORK_RESET, local_fault=True), STALE),  # a kept connection, closed as it was used
-        (broken(Failure.ADDRESS_FORBIDDEN), None),
+        (broken(Failure.NETWORK_RESET, local_fault=True), OWN),
+        (broken(Failure.ADDRESS_FORBIDDEN), Fault.PRIVATE),  # the name says nothing against it, so its address does
         (broken(Failure.CANCELLED), None),
     ],
 )
 def test_what_one_answer_says_about_the_network(reply: Reply, fault: Fault | None) -> None:
-    assert fault_of(reply.result("http://a.test/", 0.1)) is fault
+    assert fault_of(reply.result("http://a.test/", 0.1), "http://a.test/") is fault
 
 
 # --- When it is down -------------------------------------------------------------------------------------------------
@@ -71,9 +73,19 @@ STORIES: list[tuple[str, Rows, bool]] = [
     ("a proxy that works in between", [(0, "aa", OWN), (1, "a", UP), (2, "aa", OWN)], False),
     ("... though that was to be expected", [(0, "b", UP), (0.1, "aa", OWN), (0.2, "b", UP), (0.3, "a", OWN)], False),
     ("who has just answered fails", [(0, "abc", UP), (0.5, "abc", UP), (0.6, "abc", NET)], True),
-    ("kept connections that were closed", [(0, "abc", UP), (1, "abcabc", STALE)], False),
     ("nothing was tried", [(0, "abc", UP), (1, "abcabc", None)], False),
 ]
+
+
+def hear(outage: Outage, domain: str, visit: Visit, fault: Fault | None, now: float, *, known: bool) -> Turn:
+    """What comes of it where whoever is asked fails as well."""
+    turn = outage.observe(domain, visit, fault, now, known=known)
+    return outage.go_down(now) if turn is Turn.DOUBT else turn
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://localhost/", "http://a.test:25/", "http://[::1]:8080/"])
+def test_an_address_that_is_written_there_says_nothing_about_the_network(url: str) -> None:
+    assert fault_of(broken(Failure.ADDRESS_FORBIDDEN).result(url, 0.1), url) is None
 
 
 @pytest.mark.parametrize(("rows", "down"), [row[1:] for row in STORIES], ids=[row[0] for row in STORIES])
@@ -82,7 +94,7 @@ def test_when_the_network_counts_as_down_f9(rows: Rows, down: bool) -> None:
     for now, domains, fault in rows:
         for letter in domains:
             domain = f"{letter}.test" if letter.islower() else f"www.{letter.lower()}.test"
-            turns.append(outage.observe(domain, VISIT, fault, now, known=domain in known))
+            turns.append(hear(outage, domain, VISIT, fault, now, known=domain in known))
             known |= {domain} if fault is UP else set()
     assert outage.is_down is down
     assert (Turn.DOWN in turns) is down
@@ -112,7 +124,7 @@ def test_the_attempts_of_the_window_are_given_back_and_no_others() -> None:
         outage.observe(name, visits[name], UP, 0.0, known=True)
     outage.observe("d", visits["d"], NET, 1.0, known=True)  # long before: its own trouble
     for name in "aabcd"[:4]:
-        outage.observe(name, visits[name], NET, 2.0 + WINDOW_S, known=True)
+        hear(outage, name, visits[name], NET, 2.0 + WINDOW_S, known=True)
     assert outage.is_down
     forgiven = {name: outage.forgive(visit).attempt for name, visit in visits.items()}
     # c is the one that settled it: that visit is put back as it was, and needs no forgiving.
@@ -127,14 +139,14 @@ def test_who_fails_whenever_the_network_is_found_to_be_back_has_trouble_of_its_o
         outage.observe(domain, VISIT, UP, 0.0, known=True)
     for minute in range(1, 10):
         began = 60.0 * minute
-        turns = [outage.observe(domain, VISIT, MUTE, began, known=True) for domain in ("a.test", "b.test")]
+        turns = [hear(outage, domain, VISIT, MUTE, began, known=True) for domain in ("a.test", "b.test")]
         downs += Turn.DOWN in turns
         outage.observe("slow.test", VISIT, UP, began + 30.0, known=True)
     assert downs == PARDONS_MAX
     assert not outage.excuses("a.test", MUTE, 600.0), "what fails there, fails"
     for fault in (UP, MUTE):
         for domain in ("a.test", "b.test"):
-            outage.observe(domain, VISIT, fault, 900.0, known=True)
+            hear(outage, domain, VISIT, fault, 900.0, known=True)
     assert outage.is_down, "who has answered is believed again"
 
 
@@ -175,7 +187,7 @@ def test_ten_minutes_without_a_network_cost_nothing_but_the_time_f9() -> None:
     assert set(story.ends().values()) == {"done"}
     assert max(final.visit.attempt for final in story.finals.values()) == 1, "no attempt is lost"
     during = [asked for asked in story.asked if 6.0 <= asked.at < 605.0]
-    assert len(during) <= 600 / PROBE_EVERY_S + 1
+    assert len(during) <= 600 / PROBE_EVERY_S + 1 + ASKED_MAX
     first = min(asked.at for asked in story.asked if asked.at >= 605.0)
     assert first <= 635.0
     assert max(story.ended_at.values()) <= 605.0 + 20.0 + PROBE_EVERY_S

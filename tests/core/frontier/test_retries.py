@@ -9,11 +9,13 @@ import pytest
 
 from amble.core.frontier.changes import State
 from amble.core.outcome import Failure
+from amble.core.pacing.events import Paused
 from tests.core.frontier.story import (
     DOWN,
     FREE,
     LIMITED,
     MISSING,
+    NOON,
     OK,
     Answers,
     Reply,
@@ -183,16 +185,57 @@ def test_too_many_failures_in_a_row_end_a_domain_and_no_other() -> None:
     web = dict.fromkeys([A_ROBOTS, *other], OK) | dict.fromkeys(urls, status(500))
     story = Story([*urls, *other], web, job_failure_threshold=4, max_retries=0, **PATIENT).run()
     asked = [url for url in urls if story.times(url)]
-    assert (len(asked), {story.end(url) for url in urls}) == (4, {("failed", "http_server_error")})
-    assert story.finals[urls[-1]].reason == "4 URLs of this domain failed in a row"
+    assert (len(asked), {story.end(url) for url in asked}) == (4, {("failed", "http_server_error")})
+    assert {story.end(url) for url in urls if url not in asked} == {("failed", "domain_given_up")}
+    assert story.finals[urls[-1]].reason == "4 URLs of this domain failed in a row, the last with http_server_error"
     assert {story.ends()[url] for url in other} == {"done"}
 
 
 def test_any_success_resets_the_count() -> None:
     urls = [f"http://a.test/{number}" for number in range(20)]
-    web: dict[str, Answers] = {url: OK if number % 4 == 3 else MISSING for number, url in enumerate(urls)}
-    story = Story(urls, web, job_failure_threshold=4).run()
+    web: dict[str, Answers] = {url: OK if number % 4 == 3 else status(500) for number, url in enumerate(urls)}
+    story = Story(urls, web, job_failure_threshold=4, max_retries=0, **PATIENT).run()
     assert all(story.times(url) for url in urls)
+
+
+@pytest.mark.parametrize(
+    ("why", "answer", "is_counted"),
+    [
+        ("a dead link", MISSING, False),
+        ("a page that is gone", status(410), False),
+        ("one for members", status(401), False),
+        ("a type that the user rejected", Reply(200, None, (), Failure.CONTENT_TYPE_REJECTED), False),
+        ("a body over the limit", Reply(200, None, (), Failure.CONTENT_TOO_LARGE), False),
+        ("forbidden, perhaps all of it", status(403), True),
+        ("trouble of the server's", status(500), True),
+        ("no answer", broken(Failure.NETWORK_RESET), True),
+    ],
+)
+def test_an_index_with_dead_links_before_its_pages_i20_1(why: str, answer: Reply, is_counted: bool) -> None:
+    """What speaks of one URL alone neither adds to the failures in a row nor resets them."""
+    dead, pages = [[f"http://a.test/{what}/{number}" for number in range(25)] for what in ("dead", "page")]
+    web: dict[str, Answers] = {X: page(*dead, *pages), **dict.fromkeys(dead, answer), **dict.fromkeys(pages, OK)}
+    story = Story([X], web, follow_links=True, max_retries=0, open_state_duration=0.5, **PATIENT).run()
+    assert all(story.ends()[url] == "domain_given_up" for url in pages) is is_counted
+    assert sum(story.ends()[url] == "done" for url in pages) == (0 if is_counted else 25)
+
+
+def test_a_dead_link_resets_no_count() -> None:
+    urls = [f"http://a.test/{number}" for number in range(20)]
+    web: dict[str, Answers] = {url: MISSING if number % 2 else status(500) for number, url in enumerate(urls)}
+    story = Story(urls, web, job_failure_threshold=4, max_retries=0, **PATIENT).run()
+    assert [url for url in urls if story.times(url)] == urls[:7]
+
+
+def test_a_type_that_is_not_wanted_is_skipped_i20_2() -> None:
+    pdfs, pages = [
+        [f"http://a.test/{number}.{what}" for number in range(count)] for what, count in (("pdf", 60), ("x", 10))
+    ]
+    pdf = Reply(200, None, (("Content-Type", "application/pdf"),), Failure.CONTENT_TYPE_REJECTED)
+    web: dict[str, Answers] = {X: page(*pdfs, *pages), **dict.fromkeys(pdfs, pdf), **dict.fromkeys(pages, OK)}
+    story = Story([X], web, follow_links=True, **PATIENT).run()
+    assert {story.end(url) for url in pdfs} == {("skipped", "content_type_rejected")}
+    assert {story.end(url) for url in pages} == {("done", None)}
 
 
 def test_a_domain_that_was_given_up_is_not_asked_again_for_what_is_found_there_later() -> None:
@@ -201,7 +244,8 @@ def test_a_domain_that_was_given_up_is_not_asked_again_for_what_is_found_there_l
         X: status(500), "http://b.test/": page("/1"), "http://b.test/1": page("/2"), "http://b.test/2": page(Y, Z),
     }  # fmt: skip
     story = Story(seeds, web, follow_links=True, job_failure_threshold=1, max_retries=0).run()
-    assert story.end(X) == story.end(Y) == story.end(Z) == ("failed", "http_server_error")
+    assert story.end(X) == ("failed", "http_server_error")
+    assert story.end(Y) == story.end(Z) == ("failed", "domain_given_up")
     assert story.times(Y) == story.times(Z) == []
 
 
@@ -218,6 +262,32 @@ def test_a_streak_of_limits_at_the_longest_delay_ends_a_domain_if_set(pacing: st
     assert min(gaps[-4:]) >= 20.0
     assert sum(gap >= 20.0 for gap in gaps) <= 6  # no longer than it had to
     assert Story(urls[:3], web, **wanted).run(until=5_000.0).finished is False
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "ends", "kept_s"),
+    [
+        (864_000, status(429, Retry_After="864000"), {X: "deferred", Y: "deferred"}, 86_400.0),
+        (86_399, status(429, Retry_After="86399"), {X: "done", Y: "done"}, None),
+        (864_000, status(302, Location="/z", Retry_After="864000"), {X: "done", Y: "deferred"}, 86_400.0),
+    ],
+    ids=["ten days", "not quite a day", "ten days on a redirect"],
+)
+def test_a_retry_after_of_days_is_kept_for_one_and_no_job_waits_for_it(
+    asked: int, reply: Reply, ends: dict[str, str], kept_s: float | None
+) -> None:
+    """However long a job waits for others; what is kept of it is said."""
+    web: dict[str, Answers] = {A_ROBOTS: FREE, X: [reply, OK], Y: OK, Z: OK}
+    story = Story([X, Y], web, domain_stall_timeout=604_800.0).run()
+    assert {url: str(story.finals[url].state) for url in (X, Y)} == ends
+    pauses = [event for event in story.events if isinstance(event, Paused) and "max_retry_after" in event.reason]
+    assert [event.wait_s for event in pauses] == ([] if kept_s is None else [kept_s])
+    left_s = story.plan.frontier.registry.pace("a.test", story.now, NOON).blocked_until - story.now
+    if kept_s is None:
+        assert story.now > asked
+    else:
+        assert kept_s <= left_s <= 1.03 * kept_s
+        assert story.now < 60
 
 
 def test_a_success_ends_a_streak_of_limits() -> None:

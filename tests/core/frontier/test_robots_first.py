@@ -106,7 +106,7 @@ def test_a_robots_that_forbids_a_great_many_urls_lets_others_in_between() -> Non
         ("a timeout", broken(Failure.NETWORK_TIMEOUT), 6, "robots_unreachable"),
         ("a reset", broken(Failure.NETWORK_RESET), 6, "robots_unreachable"),
         ("a bad certificate", broken(Failure.NETWORK_TLS_ERROR, untrusted=True), 2, "network_tls_error"),
-        ("a handshake that failed", broken(Failure.NETWORK_TLS_ERROR), 6, "robots_unreachable"),
+        ("a handshake that failed, and never went well", broken(Failure.NETWORK_TLS_ERROR), 2, "robots_unreachable"),
         ("no such name", broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name"), 2, "network_dns_failure"),
         ("a bot challenge is no file, whatever its status", CHALLENGE, 6, "robots_unreachable"),
         ("nor is one that is accepted", CHALLENGE._replace(status=202), 6, "robots_unreachable"),
@@ -306,7 +306,9 @@ def test_a_robots_redirected_to_a_forbidden_address_is_unreachable() -> None:
     web: dict[str, Answers] = {
         A_ROBOTS: moved("http://b.test/r"), "http://b.test/r": broken(Failure.ADDRESS_FORBIDDEN), A: OK,
     }  # fmt: skip
-    assert Story([A], web, **QUIET).run().end(A) == ("failed", "robots_unreachable")
+    story = Story([A], web, **QUIET).run()
+    assert story.end(A) == ("failed", "robots_unreachable")
+    assert story.urls() == [A_ROBOTS, "http://b.test/r"], "that will not pass, and is not tried again"
 
 
 def test_forbidden_urls_do_not_end_a_domain_that_others_link_to() -> None:

@@ -188,7 +188,7 @@ LOADS = [
 @pytest.mark.parametrize(("saved", "trust", "rate"), [row[1:] for row in LOADS], ids=[row[0] for row in LOADS])
 def test_what_was_saved_is_loaded(saved: dict[str, float], trust: float, rate: float) -> None:
     strategy = Aimd(PacingSettings(pacing="aimd"))
-    strategy.load(saved, trust=trust)
+    strategy.load(saved, trust=trust, now=0.0)
     assert strategy.rate == rate
     assert strategy.delay_s == 1.0 / rate
 
@@ -199,14 +199,14 @@ def test_the_next_run_goes_on_where_this_one_was() -> None:
     play(story, [(4, OK, 3.0), (1, LIMITED, 1.5)])
     assert aimd(story).learned
     again = Aimd(story.settings)
-    again.load(aimd(story).save(), trust=1.0)
+    again.load(aimd(story).save(), trust=1.0, now=0.0)
     assert again.rate == 1.5
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.5, 1.0]))
 def test_whatever_is_loaded_the_rate_stays_in_its_bounds(rate: float, trust: float) -> None:
     strategy = Aimd(PacingSettings(pacing="aimd"))
-    strategy.load({"rate": rate}, trust=trust)
+    strategy.load({"rate": rate}, trust=trust, now=0.0)
     assert 0.25 <= strategy.rate <= 8.0
 
 

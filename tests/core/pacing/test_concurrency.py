@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.pacing.events import ConcurrencyChanged
+from amble.core.pacing.events import ConcurrencyChanged, ConcurrencyReason
+from amble.core.pacing.settings import PacingSettings
+from amble.core.pacing.strategies import Fixed
 from tests.core.pacing.story import LIMITED, OK, Story
 
 TABLE = [
@@ -77,20 +79,73 @@ def test_a_slot_taken_away_is_not_taken_from_those_under_way() -> None:
     story.granted(story.now)
 
 
-def test_changes_are_told_with_their_reason() -> None:
+class Capped(Fixed):
+    """Told how many at once."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(PacingSettings(fixed_delay=0.0))
+
+    def to(self, story: Story, parallel: int | None, delay_s: float = 0.0) -> None:
+        self.parallel = parallel
+        self.propose(delay_s, "told")
+        story.visit()
+
+
+CAP, LIFTED = ConcurrencyReason.CAP_FOUND, ConcurrencyReason.CAP_LIFTED
+GREW, FELL = ConcurrencyReason.DELAY_GREW, ConcurrencyReason.DELAY_FELL
+
+Step = tuple[int | None, float]
+Change = tuple[int, int, ConcurrencyReason]
+REASONS: list[tuple[str, list[Step], list[Change]]] = [
+    # story          cap, delay_s                              at once, was, reason
+    ("a delay", [(None, 10.6), (None, 0.0)], [(6, 8, GREW), (8, 6, FELL)]),
+    ("a cap", [(3, 0.0), (4, 0.0), (3, 0.0), (None, 0.0)],
+     [(3, 8, CAP), (4, 3, LIFTED), (3, 4, CAP), (8, 3, LIFTED)]),
+    ("a cap, then a delay that binds more", [(7, 0.0), (7, 10.6), (7, 0.0), (None, 0.0)],
+     [(7, 8, CAP), (6, 7, GREW), (7, 6, FELL), (8, 7, LIFTED)]),
+    ("a cap over what the delay allows", [(7, 10.6)], [(6, 8, GREW)]),
+    ("a cap that binds nothing", [(8, 0.0), (None, 0.0)], []),
+    ("a delay under a cap that binds more", [(2, 0.0), (2, 10.6), (2, 0.0)], [(2, 8, CAP)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "expected"), [row[1:] for row in REASONS], ids=[row[0] for row in REASONS])
+def test_changes_are_told_with_what_changed_them(steps: list[Step], expected: list[Change]) -> None:
+    story = Story("fixed", fixed_delay=0.0)
+    story.pace.strategy = strategy = Capped()
+    for parallel, delay_s in steps:
+        strategy.to(story, parallel, delay_s)
+    assert changes(story) == expected
+
+
+def test_a_delay_that_is_learned_is_the_reason_both_ways() -> None:
     story = Story("linear", success_probe_threshold=2)
     story.visits(5, LIMITED)
     story.visits(3, OK)
-    changes = [event for event in story.events if isinstance(event, ConcurrencyChanged)]
-    assert changes == [
-        ConcurrencyChanged("a.test", 7, 8, "delay 5.5 s"),
-        ConcurrencyChanged("a.test", 8, 7, "delay 4.5 s"),
-    ]
+    assert changes(story) == [(7, 8, GREW), (8, 7, FELL)]
+
+
+def test_what_robots_txt_and_the_settings_say_is_a_reason_of_its_own_both_ways() -> None:
+    bounds = ConcurrencyReason.BOUNDS
+    story = Story("fixed", fixed_delay=30.0)
+    story.visit()
+    story.pace.set_crawl_delay(30.0)  # now that delay is no sign of trouble
+    story.visit()
+    story.pace.set_crawl_delay(None)
+    story.visit()
+    assert changes(story) == [(3, 8, bounds), (8, 3, bounds), (3, 8, bounds)]
+
+
+def changes(story: Story) -> list[tuple[int, int, ConcurrencyReason]]:
+    told = [event for event in story.events if isinstance(event, ConcurrencyChanged)]
+    return [(event.parallel, event.was, event.reason) for event in told]
 
 
 @given(st.floats(0.5, 60.0), st.integers(1, 40))
 def test_the_formula(delay_s: float, base: int) -> None:
     story = Story("linear", max_parallel_per_domain=base)
-    story.pace.strategy.load({"delay_s": delay_s}, trust=1.0)
+    story.pace.strategy.load({"delay_s": delay_s}, trust=1.0, now=0.0)
     story.pace.resume_silently(0.0)
     assert story.pace.parallel == max(1, base - math.floor((delay_s - 0.5) / 5.0))

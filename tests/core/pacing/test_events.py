@@ -19,6 +19,7 @@ from amble.core.pacing.events import (
     PaceChanged,
     Paused,
     PermitLost,
+    TailBegan,
 )
 from amble.core.pacing.settings import StrategyName
 from amble.core.quota import Quota
@@ -65,20 +66,20 @@ def test_the_story_of_a_limit_and_a_probe_refused() -> None:
 def test_the_story_of_an_outage() -> None:
     story = Story("fixed", consecutive_fail_threshold=3)
     story.visits(3, BROKEN)  # at 0, 1 and 2 s
-    story.visit(TIMEOUT)  # the trial at 17 s
-    story.visit(limited(60.0))  # the next one at 47 s
+    story.visit(TIMEOUT)  # the trial at 3 s
+    story.visit(limited(60.0))  # the next one at 4.35 s
     story.visit(OK)
     told(
         story,
-        CircuitOpened(A, 15.0, 3, "3 failures in a row"),
+        CircuitOpened(A, 1.0, 3, "3 failures in a row"),
         CircuitHalfOpened(A, "trial sent"),
-        CircuitOpened(A, 30.0, 4, "trial failed"),
+        CircuitOpened(A, 1.35, 4, "trial failed"),
         CircuitHalfOpened(A, "trial sent"),
         CircuitOpened(A, 60.02, 5, "trial refused"),
         BlockOpened(A, 60.02, 60.0, 5, "HTTP 429, Retry-After 60 s"),
         CircuitHalfOpened(A, "trial sent"),
-        BlockClosed(A, 105.02, 1.0, "fixed delay"),
-        CircuitClosed(A, 105.02, "trial succeeded"),
+        BlockClosed(A, 62.37, 1.0, "fixed delay"),
+        CircuitClosed(A, 62.37, "trial succeeded"),
     )
 
 
@@ -86,7 +87,7 @@ def test_the_story_of_too_many_failures_among_others() -> None:
     story = Story("fixed")
     for answer in [OK, BROKEN] * 5:
         story.visit(answer)
-    told(story, CircuitOpened(A, 15.0, 1, "5 of 10 answers failed"))
+    told(story, CircuitOpened(A, 1.0, 1, "5 of 10 answers failed"))
 
 
 def test_the_story_of_a_permit_lost() -> None:
@@ -122,11 +123,11 @@ def test_quiet_visits_tell_nothing(strategy: StrategyName) -> None:
     assert story.events == []
 
 
-@pytest.mark.parametrize("strategy", ["gauge", "aimd"])
-def test_a_crawl_delay_is_told_once(strategy: StrategyName) -> None:
+@pytest.mark.parametrize(("strategy", "was_s"), [("gauge", 0.25), ("aimd", 0.5)])
+def test_a_crawl_delay_is_told_once(strategy: StrategyName, was_s: float) -> None:
     story = Story(strategy, crawl_delay_s=4.0)
     story.visits(50, OK)
-    assert story.events == [PaceChanged(A, 4.0, 0.5, 0, "crawl delay")]
+    assert story.events == [PaceChanged(A, 4.0, was_s, 0, "crawl delay")]
 
 
 @pytest.mark.parametrize("strategy", ["gauge", "aimd"])
@@ -159,7 +160,7 @@ def test_every_event_names_its_domain_and_reason() -> None:
     assert len({type(event) for event in story.events}) >= 6
     for event in story.events:
         assert event.domain == A
-        assert not isinstance(event, NetworkBack)
+        assert not isinstance(event, NetworkBack | TailBegan)
         assert event.reason
 
 
@@ -167,7 +168,7 @@ READABLE: list[tuple[StrategyName, list[Answer], str]] = [
     ("linear", [], "<Pace a.test linear delay=0.50s floor=0.00s in_flight=0/8>"),
     ("linear", [LIMITED], "<Pace a.test linear delay=1.50s floor=0.00s in_flight=0/8 blocked>"),
     ("fixed", [BROKEN] * 5, "<Pace a.test fixed delay=1.00s floor=0.00s in_flight=0/8 blocked open>"),
-    ("gauge", [], "<Pace a.test gauge delay=0.50s floor=0.00s in_flight=0/8>"),
+    ("gauge", [], "<Pace a.test gauge delay=0.25s floor=0.00s in_flight=0/8>"),
     ("aimd", [], "<Pace a.test aimd delay=0.50s floor=0.12s in_flight=0/8>"),
     ("fibonacci", [], "<Pace a.test fibonacci delay=0.00s floor=0.00s in_flight=0/8>"),
 ]
@@ -192,7 +193,7 @@ def test_a_pace_on_trial_can_be_read() -> None:
 def test_what_is_learned_between_refusals_is_to_be_kept_as_well(strategy: StrategyName) -> None:
     """A crash must not lose that a domain bears more than when it was last refused."""
     story = Story(strategy, success_probe_threshold=3, max_rate=100.0)
-    story.visits(3)
+    story.visits(20)
     story.visits(2, LIMITED)
     story.visits(2)
     assert story.pace.block is None
@@ -246,6 +247,32 @@ def test_a_pause_asked_for_by_many_answers_is_told_once_unless_it_gets_longer() 
     for asked_s, permit in zip((50.0, 51.0, 20.0, 90.0), story.burst(4), strict=True):
         story.settle(permit, Answer(301, retry_after_s=asked_s))
     told(story, Paused(A, 50.02, "HTTP 301, Retry-After 50 s"), Paused(A, 90.02, "HTTP 301, Retry-After 90 s"))
+
+
+WINDOWS = [
+    # story                          pauses asked for, in s      told, in s
+    ("many windows", [10.0, 8.0, 12.0, 10.0, 19.0], [10.02]),
+    ("then a day's quota", [10.0, 10.0, 3600.0, 3000.0], [10.02, 3600.02]),
+]
+
+
+@pytest.mark.parametrize(("asked", "expected"), [row[1:] for row in WINDOWS], ids=[row[0] for row in WINDOWS])
+def test_pauses_for_a_quota_are_told_once_unless_one_is_of_another_kind(
+    asked: list[float], expected: list[float]
+) -> None:
+    story = Story("fixed")
+    for asked_s in asked:
+        story.visit(Answer(200, quota=Quota(0, asked_s)))
+        story.visit(Answer(200, quota=Quota(5, asked_s)))
+    assert [event.wait_s for event in story.events if isinstance(event, Paused)] == pytest.approx(expected)
+
+
+def test_a_pause_that_is_no_quota_is_told_each_time() -> None:
+    story = Story("fixed")
+    story.visit(Answer(200, quota=Quota(0, 10.0)))
+    for _ in range(2):
+        story.visit(Answer(301, retry_after_s=10.0))
+    assert len([event for event in story.events if isinstance(event, Paused)]) == 3
 
 
 def test_a_late_refusal_that_asks_for_longer_is_told() -> None:

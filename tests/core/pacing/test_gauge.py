@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amble.core.answer import Answer
-from amble.core.pacing.events import PaceChanged
+from amble.core.pacing.events import BlockOpened, PaceChanged
 from amble.core.pacing.strategies import Gauge
 from amble.core.quota import Quota
 from amble.testing.lab.limiters import FixedWindow, Gcra, Limiter, SlidingLog, TokenBucket
@@ -34,11 +34,20 @@ def set_rate(story: Story, rate: float) -> None:
     story.pace.set_crawl_delay(None)  # the shell works out its spacing anew
 
 
+def climbing(**settings: object) -> Story:
+    """A domain whose first few requests went well."""
+    story = fast(**settings)
+    story.visits(6, OK)
+    return story
+
+
 def tracked(rate: float = 10.0) -> Story:
-    """A domain whose first limit was met at this rate."""
-    story = fast()
-    story.visit(OK)
+    """A domain whose first limit was met at this rate; a trial was refused, too, so that no credit explains it."""
+    story = climbing()
+    story.now += 1_000.0
+    story.pace.strategy._epoch_at = story.now  # type: ignore[attr-defined]
     set_rate(story, rate)
+    story.visit(LIMITED)
     story.visit(LIMITED)
     story.visit(OK)
     return story
@@ -47,13 +56,31 @@ def tracked(rate: float = 10.0) -> Story:
 # -- START
 
 
-def test_an_unknown_domain_is_asked_twice_a_second_at_first() -> None:
+def test_an_unknown_domain_is_asked_for_five_things_one_at_a_time_and_then_four_times_a_second() -> None:
     story = fast()
     assert gauge(story).phase == "start"
     assert gauge(story).limit is None
-    assert gauge(story).rate == pytest.approx(2.0)
+    starts = []
+    for _ in range(5):
+        permit = story.next()
+        starts.append(permit.sent_at)
+        story.refused(story.now)
+        story.now += 0.03
+        story.settle(permit, OK)
+    assert [later - earlier for earlier, later in pairwise(starts)] == pytest.approx([0.1] * 4)
+    assert gauge(story).rate == pytest.approx(4.0, rel=0.2)
+    story.next()
+    story.next()  # no longer one at a time
     assert not gauge(story).learned
     assert gauge(story).floor_s == 0.0
+
+
+def test_a_first_page_that_hangs_does_not_hold_the_host_up() -> None:
+    story = fast()
+    story.granted(0.0)
+    assert story.refused(0.5) == 1.0
+    story.granted(1.0)
+    story.next()
 
 
 @pytest.mark.parametrize(
@@ -62,8 +89,7 @@ def test_an_unknown_domain_is_asked_twice_a_second_at_first() -> None:
 )
 def test_before_the_first_limit_the_rate_doubles_in_a_few_seconds(rate: float, answers: float) -> None:
     """Each answer multiplies it; so many answers double it, and never fewer than four."""
-    story = fast()
-    story.visit(OK)
+    story = climbing()
     set_rate(story, rate)
     story.visit(OK)
     assert gauge(story).rate == pytest.approx(rate * 2 ** (1 / answers))
@@ -82,7 +108,7 @@ def test_the_rate_is_capped_by_the_shell() -> None:
 
 def test_a_frontier_that_cannot_fill_the_rate_proves_nothing_about_a_higher_one() -> None:
     """Requests sent much later than they might have been: no growth, in START and in TRACK."""
-    for story in (fast(), tracked()):
+    for story in (climbing(), tracked()):
         story.visit(OK)
         rate = gauge(story).rate
         for _ in range(50):
@@ -92,7 +118,7 @@ def test_a_frontier_that_cannot_fill_the_rate_proves_nothing_about_a_higher_one(
 
 
 def test_a_request_a_little_late_still_counts() -> None:
-    story = fast()
+    story = climbing()
     story.visit(OK)
     rate = gauge(story).rate
     story.now = story.pace.not_before + 0.3 / rate
@@ -139,7 +165,7 @@ def test_the_first_limit_ends_the_climb() -> None:
 
 
 def test_nothing_is_concluded_before_the_trial_succeeds() -> None:
-    story = fast()
+    story = climbing()
     story.visits(10, OK)
     rate = gauge(story).rate
     story.visit(LIMITED)
@@ -151,21 +177,39 @@ def test_nothing_is_concluded_before_the_trial_succeeds() -> None:
 
 @pytest.mark.parametrize("pages", [1, 10, 15, 30])
 def test_within_one_period_the_rate_climbs_through_its_margin(pages: int) -> None:
-    """From 4 % under the first guess to 16 % over it, in thirty pages."""
+    """From 4 % under the first guess to 16 % over it, in as many pages as it is worth."""
     story = tracked()
+    period = gauge(story)._track.period  # type: ignore[union-attr]
+    assert 30 <= period <= 400
     story.visits(pages, OK)
-    assert gauge(story).rate == pytest.approx(7.0 * (0.96 + 0.2 * pages / 30))
+    assert gauge(story).rate == pytest.approx(7.0 * (0.96 + 0.2 * pages / period))
+
+
+def test_the_price_of_a_refusal_is_a_setting() -> None:
+    """Where a refusal is dear, the first guess is kept for longer, and fewer are paid."""
+    refused = []
+    for price in (0.0, 2.0, 50.0):
+        limiter, count = TokenBucket(8.0, 5.0), 0
+        story = fast(refusal_price=price)
+        for _ in range(400):
+            admitted = limiter.admit(story.next().sent_at, 0.0) is not None
+            count += not admitted
+            assert story.pace.flying is not None
+            story.settle(story.pace.flying[0], OK if admitted else LIMITED)
+        refused.append(count)
+    assert refused[0] >= refused[1] >= refused[2]
+    assert refused[0] > refused[2]
 
 
 def test_after_the_period_it_probes_in_growing_steps() -> None:
     story = tracked()
-    story.visits(30, OK)
+    story.visits(gauge(story)._track.period, OK)  # type: ignore[union-attr]
     rates = [gauge(story).rate]
     for _ in range(150):
         story.visit(OK)
         rates.append(gauge(story).rate)
     steps = [later / earlier for earlier, later in pairwise(rates) if later != earlier]
-    assert steps[:3] == pytest.approx([1.04, 1.0658, 1.092116])
+    assert steps[:3] == pytest.approx([1.15, 1.178, 1.20656])
     assert steps == sorted(steps)
     assert max(steps) <= 1.25
     assert gauge(story).note == "probing above the limit"
@@ -195,7 +239,7 @@ def test_pauses_double_while_trials_are_refused() -> None:
     for _ in range(12):
         story.visit(LIMITED)
         pauses.append(story.pace.blocked_until - story.now)
-    assert pauses == pytest.approx([1, 2, 4, 10, 25, 62.5, 156.25, 300, 300, 300, 300, 300])
+    assert pauses == pytest.approx([0.5, 1, 2, 4, 12, 36, 108, 300, 300, 300, 300, 300])
 
 
 def test_once_two_blocks_are_known_the_next_pause_expects_another() -> None:
@@ -244,8 +288,8 @@ EXACT: list[tuple[str, Callable[[], Limiter], float, float]] = [
     ("bucket of 2/s", lambda: TokenBucket(2, 10), 2.0, 0.02),
     ("bucket of 10/s", lambda: TokenBucket(10, 10), 10.0, 0.04),
     ("window of 10 s, 2/s", lambda: FixedWindow(2, 10.0), 2.0, 0.06),
-    ("window of 60 s, 2/s", lambda: FixedWindow(2, 60.0), 2.0, 0.06),
-    ("window of 10 s, 10/s", lambda: FixedWindow(10, 10.0), 10.0, 0.06),
+    ("window of 60 s, 2/s", lambda: FixedWindow(2, 60.0), 2.0, 0.3),  # found by climbing over several windows
+    ("window of 10 s, 10/s", lambda: FixedWindow(10, 10.0), 10.0, 0.08),
     ("sliding log of 10 s, 2/s", lambda: SlidingLog(2, 10.0), 2.0, 0.1),
     ("strict spacing, 2/s", lambda: Gcra(2), 2.0, 0.1),
 ]
@@ -259,7 +303,7 @@ def test_accepted_requests_over_time_is_the_limit(
     """At every block the limiter is exhausted, so what was accepted since the last one measures it."""
     story, refused = crawl(make(), 1_000, directed=directed)
     assert gauge(story).limit == pytest.approx(limit, rel=within)
-    assert 1_000 / story.now >= 0.85 * limit
+    assert 1_000 / story.now >= (0.85 if within <= 0.1 else 0.75) * limit
     assert refused <= 30
 
 
@@ -294,29 +338,32 @@ def test_a_stated_quota_sets_the_rate_outright() -> None:
     story = fast()
     story.visit(stating(60, 60.0))
     assert gauge(story).phase == "headers"
-    assert gauge(story).rate == pytest.approx(0.98)
+    assert gauge(story).rate == pytest.approx(2.0, rel=0.02)  # a minute's quota in half a minute
 
 
 def test_upward_a_stated_quota_is_approached_in_steps() -> None:
-    """A header may be wrong: at most 1.3 times the rate per answer."""
-    story = fast()
+    """A header may be wrong: at most twice the rate per answer."""
+    story = climbing()
     rate = gauge(story).rate
-    for _ in range(3):
-        story.visit(stating(6_000, 60.0))
-        rate = min(1.3 * max(rate, 2.0), 98.0)
-        assert gauge(story).rate <= rate * 2**0.25 + 1e-9
-    story.visits(40, stating(6_000, 60.0))
-    assert gauge(story).rate == pytest.approx(98.0)
+    for left in range(6_000, 5_997, -1):
+        story.visit(stating(left, 60.0))
+        assert rate < gauge(story).rate <= 2.4 * rate  # what an answer adds to the climb included
+        rate = gauge(story).rate
+    for left in range(5_997, 5_950, -1):
+        story.visit(stating(left, 60.0))
+    assert gauge(story).rate == pytest.approx(100.0)
 
 
 def test_while_headers_set_the_pace_nothing_is_probed() -> None:
     story = fast()
-    story.visits(200, stating(60, 60.0))
-    assert gauge(story).rate == pytest.approx(0.98)
+    for left in range(600, 400, -1):
+        story.visit(stating(left, 600.0))
+    assert gauge(story).rate == pytest.approx(1.0, rel=0.5)
+    assert gauge(story).phase == "headers"
 
 
 def test_fifty_answers_without_headers_end_the_trust_in_them() -> None:
-    story = fast()
+    story = climbing()
     story.visit(stating(60, 60.0))
     story.visits(50, OK)
     assert gauge(story).phase == "headers"
@@ -356,7 +403,7 @@ LOADS = [
 @pytest.mark.parametrize(("confirmed", "trust", "share"), [row[1:] for row in LOADS], ids=[row[0] for row in LOADS])
 def test_the_next_run_starts_a_little_under_it(confirmed: float, trust: float, share: float) -> None:
     strategy = Gauge()
-    strategy.load({"limit": 10.0, "confirmed": confirmed}, trust=trust)
+    strategy.load({"limit": 10.0, "confirmed": confirmed}, trust=trust, now=0.0)
     assert strategy.phase == "track"
     assert strategy.limit == pytest.approx(share * 10.0)
     assert strategy.rate == pytest.approx(0.96 * share * 10.0)
@@ -365,16 +412,16 @@ def test_the_next_run_starts_a_little_under_it(confirmed: float, trust: float, s
 
 def test_what_another_strategy_learned_is_a_start() -> None:
     strategy = Gauge()
-    strategy.load({"delay_s": 0.5}, trust=1.0)
+    strategy.load({"delay_s": 0.5}, trust=1.0, now=0.0)
     assert strategy.limit == pytest.approx(0.85 * 2.0)
 
 
 @pytest.mark.parametrize("saved", [{}, {"limit": 0.0}, {"delay_s": 0.0}, {"limit": float("nan")}])
 def test_nothing_saved_is_nothing_known(saved: dict[str, float]) -> None:
     strategy = Gauge()
-    strategy.load(saved, trust=1.0)
+    strategy.load(saved, trust=1.0, now=0.0)
     assert strategy.phase == "start"
-    assert strategy.rate == pytest.approx(2.0)
+    assert strategy.rate == pytest.approx(4.0)
 
 
 NAMES = ("limit", "confirmed", "block_0_s", "block_1_s", "baseline_s", "delay_s")
@@ -385,7 +432,7 @@ FINITE = st.floats(0, allow_infinity=False, allow_nan=False) | st.sampled_from([
 def test_whatever_was_saved_the_next_run_works(saved: dict[str, float], trust: float) -> None:
     """Numbers are finite and not negative, or they are not handed over; nothing else can be relied on."""
     story = fast()
-    story.pace.strategy.load(saved, trust=trust)
+    story.pace.strategy.load(saved, trust=trust, now=0.0)
     story.pace.resume_silently(0.0)
     for answer in [OK, OK, LIMITED, OK, OK, limited(2.0), OK, OK]:
         story.visit(answer)
@@ -396,6 +443,15 @@ def test_whatever_was_saved_the_next_run_works(saved: dict[str, float], trust: f
 
 
 # -- what is told
+
+
+def test_after_a_refusal_nobody_says_that_no_limit_was_met() -> None:
+    story, _ = crawl(TokenBucket(3, 1), 60, directed=False)
+    told = [event for event in story.events if isinstance(event, PaceChanged | BlockOpened)]
+    refused = next(number for number, event in enumerate(told) if isinstance(event, BlockOpened))
+    after = [event.reason for event in told[refused:] if isinstance(event, PaceChanged)]
+    assert "no refusal since" in after, "it climbs anew"
+    assert "no limit met yet" not in after
 
 
 def test_every_change_of_mind_has_its_reason() -> None:

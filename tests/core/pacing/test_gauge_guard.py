@@ -20,9 +20,9 @@ from tests.core.pacing.story import Story
 class Watch:
     """A guard that is told of one answer after the other, a tenth of a second apart."""
 
-    def __init__(self, baseline_s: float = 0.1) -> None:
+    def __init__(self, baseline_s: float = 0.1, now: float = 86_400.0) -> None:
         self.guard = LatencyGuard.begin(baseline_s, 20)
-        self.now, self.seq = 0.0, 20
+        self.now, self.seq = now, 20
 
     def sees(self, count: int, latency_s: float, in_flight: int, step_s: float = 0.1) -> bool:
         slow = False
@@ -117,6 +117,15 @@ def test_relief_is_nine_tenths_of_what_the_site_serves_after_a_pause() -> None:
     assert relief.reason == "responses slow down: letting the queue drain"
 
 
+@pytest.mark.parametrize("uptime_s", [0.0, 1_000.0, 1e7])
+def test_what_the_site_serves_is_measured_from_its_first_answer_not_from_the_clocks_zero(uptime_s: float) -> None:
+    """A cut within the first twenty answers, on a machine that has been up for a while."""
+    watch = Watch(now=uptime_s)
+    watch.sees(11, 0.5, 8)  # ten a second
+    assert watch.guard.overloaded
+    assert watch.guard.relieve(20.0, watch.seq, 8, watch.now).rate == pytest.approx(9.0, rel=1e-6)
+
+
 def test_relief_never_speeds_up() -> None:
     watch = Watch()
     watch.sees(60, 0.1, 8)
@@ -175,8 +184,8 @@ def test_the_baseline_is_kept_for_the_next_run() -> None:
 class Crowded(Story):
     """A domain with many requests under way; notes when the guard held everything back, and until when."""
 
-    def __init__(self) -> None:
-        super().__init__("gauge", max_rate=100.0, max_parallel_per_domain=64)
+    def __init__(self, now: float) -> None:
+        super().__init__("gauge", now=now, max_rate=100.0, max_parallel_per_domain=64)
         self.drains: list[tuple[float, float]] = []
 
     def settle(self, permit: Permit, answer: Answer) -> Sequence[Event]:
@@ -187,9 +196,11 @@ class Crowded(Story):
         return events
 
 
-def crawl(latency_s: Callable[[float, int], float], until: float) -> tuple[Crowded, list[tuple[float, float, int]]]:
+def crawl(
+    latency_s: Callable[[float, int], float], until: float, began: float = 0.0
+) -> tuple[Crowded, list[tuple[float, float, int]]]:
     """Requests overlap; each takes what the site says. Returns (sent at, latency, in flight) of each."""
-    story = Crowded()
+    story = Crowded(began)
     flying: list[tuple[float, int, Permit, float]] = []
     rows: list[tuple[float, float, int]] = []
     while story.now < until:
@@ -219,6 +230,14 @@ def test_a_site_that_queues_our_requests_is_asked_less() -> None:
     assert len(settled) / 200.0 >= 10.0
     assert isinstance(story.pace.strategy, Gauge)
     assert story.pace.strategy.phase == "track"
+
+
+def test_a_site_that_slows_down_among_its_first_answers_is_not_left_for_a_minute() -> None:
+    """Six a second, one after the other, on a machine that has been up for a day."""
+    story, rows = crawl(lambda now, in_flight: max(0.1, in_flight / 6), 86_460.0, began=86_400.0)
+    assert "responses slow down: letting the queue drain" in reasons(story)
+    assert max(event.delay_s for event in story.events if isinstance(event, PaceChanged)) < 1.0
+    assert len(rows) >= 200
 
 
 def test_while_the_queue_drains_nothing_is_sent() -> None:

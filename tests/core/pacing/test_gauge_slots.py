@@ -1,4 +1,4 @@
-"""Limits of requests at once: inferred from which requests are refused, tried, and given up when they do not help."""
+"""Limits of requests at once: a cap is tried at the refusal that suggests it, and given up when it does not help."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ def served(slots: Slots, *in_flight: int, times: int = 1) -> None:
             slots.accept(count)
 
 
-def convinced(limit: int = 4) -> Slots:
-    """A site that serves so many at once and refuses the next, five times."""
+def capped(cap: int = 4) -> Slots:
+    """A site that has refused one too many."""
     slots = Slots()
-    for seq in range(5):
-        served(slots, *range(1, limit + 1), times=3)
-        slots.refuse(limit + 1, seq + 1, needed=1.0)
+    served(slots, *range(1, cap + 1), times=3)
+    assert slots.refuse(cap + 1, 20, needed=1.0)
     return slots
 
 
@@ -26,110 +25,95 @@ def test_no_cap_at_first() -> None:
     assert Slots().cap is None
 
 
-def test_five_refusals_of_one_too_many_are_a_limit_of_requests_at_once() -> None:
-    slots, explained = Slots(), []
-    for seq in range(5):
-        served(slots, 1, 2, 3, 4, times=3)
-        explained.append(slots.refuse(5, seq + 1, needed=1.0))
-    assert explained == [False, False, False, False, True]
-    assert slots.cap == 4
+@pytest.mark.parametrize("cap", range(1, 9))
+def test_the_first_refusal_of_one_too_many_suggests_a_cap(cap: int) -> None:
+    assert capped(cap).cap == cap
 
 
-def test_refusals_that_served_requests_resemble_are_a_limit_of_rate() -> None:
+SUGGESTS = [
+    # story                                                  served before     refused  needed  a cap
+    ("alone: no cap could be lower", [1, 1], 1, 0.5, False),
+    ("requests overtake each other: two alike say little", [1, 2, 3, 3], 3, 1.0, True),
+    ("three alike were served: a limit of rate", [1, 3, 3, 3], 3, 1.0, False),
+    ("more under way were served: a limit of rate", [5, 6, 7], 3, 1.0, False),
+    ("such slots would carry the rate", [1, 2], 3, 2.5, True),
+    ("... or would not: then they explain nothing", [1, 2], 3, 2.6, False),
+    ("before anything was served", [], 2, 0.0, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "refused", "needed", "explained"), [row[1:] for row in SUGGESTS], ids=[row[0] for row in SUGGESTS]
+)
+def test_what_suggests_a_cap(before: list[int], refused: int, needed: float, explained: bool) -> None:
     slots = Slots()
-    for seq in range(50):
-        served(slots, 3, 4, 5, 6, times=3)
-        assert not slots.refuse(5, seq + 1, needed=1.0)
+    served(slots, *before)
+    assert slots.refuse(refused, 20, needed=needed) is explained
+    assert slots.cap == (refused - 1 if explained else None)
+
+
+def test_a_trial_alone_that_is_refused_ends_it_for_three_thousand_requests() -> None:
+    """A window refuses whoever comes: that is what tells it from a limit of requests at once."""
+    slots = capped()
+    slots.give_up(30)
+    assert slots.cap is None
+    assert not slots.refuse(5, 3_029, needed=1.0)
+    assert slots.refuse(5, 3_030, needed=1.0)
+
+
+def test_refused_at_the_cap_before_it_ever_held_it_is_one_lower() -> None:
+    slots = capped(4)
+    served(slots, 1, 2, 3, 4, 4)
+    assert slots.refuse(4, 40, needed=1.0)
+    assert slots.cap == 3
+
+
+def test_a_cap_of_one_that_is_refused_is_none() -> None:
+    slots = capped(1)
+    assert not slots.refuse(1, 40, needed=1.0)
     assert slots.cap is None
 
 
-def test_with_two_under_way_the_two_limits_look_alike() -> None:
-    slots = Slots()
-    for seq in range(50):
-        served(slots, 1, times=10)
-        assert not slots.refuse(2, seq + 1, needed=1.0)
+def test_refused_under_a_cap_that_has_held_it_is_the_rate_and_the_cap_stays() -> None:
+    """Two at once and thirty a second: both are true."""
+    slots = capped(2)
+    served(slots, 2, times=10)
+    assert not slots.refuse(2, 40, needed=1.0)
+    assert slots.cap == 2
+
+
+def test_refused_under_a_cap_that_was_never_filled_it_is_another_kind_of_limit() -> None:
+    slots = capped(4)
+    served(slots, 1, 2, times=20)
+    assert not slots.refuse(2, 40, needed=1.0)
     assert slots.cap is None
 
 
-def test_before_anything_was_served_nothing_is_inferred() -> None:
-    slots = Slots()
-    for seq in range(20):
-        assert not slots.refuse(9, seq + 1, needed=1.0)
-
-
-def test_a_cap_that_could_not_carry_the_known_rate_is_not_believed() -> None:
-    slots = Slots()
-    for seq in range(20):
-        served(slots, 1, 2, 3, 4, times=3)
-        assert not slots.refuse(5, seq + 1, needed=6.0)
-    assert slots.cap is None
-
-
-def test_one_that_overtook_others_on_the_way_does_not_lower_the_cap() -> None:
-    slots = Slots()
-    for seq, in_flight in enumerate([8, 8, 3, 8, 8]):
-        served(slots, 1, 2, times=10)
-        slots.refuse(in_flight, seq + 1, needed=1.0)
-    assert slots.cap == 7
-
-
-def test_after_two_hundred_pages_one_more_is_tried_and_kept_if_it_goes_well() -> None:
-    slots = convinced(4)
-    served(slots, 4, times=199)
+def test_after_six_hundred_pages_one_more_is_tried_and_kept_if_it_goes_well() -> None:
+    slots = capped(4)
+    served(slots, 4, times=599)
     assert slots.cap == 4
     served(slots, 4)
     assert slots.cap == 5
-    served(slots, 5, times=200)
+    served(slots, 5, times=600)
     assert slots.cap == 5  # kept
-    served(slots, 5, times=200)
+    served(slots, 5, times=600)
     assert slots.cap == 6  # and the next one tried
 
 
 def test_one_more_that_is_refused_is_taken_back_and_tried_half_as_often() -> None:
-    slots = convinced(4)
-    served(slots, 4, times=200)
-    assert slots.cap == 5
+    slots = capped(4)
+    served(slots, 4, times=600)
     assert slots.refuse(5, 1_000, needed=1.0)
     assert slots.cap == 4
-    served(slots, 4, times=399)
+    served(slots, 4, times=1_199)
     assert slots.cap == 4
     served(slots, 4)
     assert slots.cap == 5
-
-
-def test_a_refusal_at_the_cap_after_a_while_lowers_it() -> None:
-    slots = convinced(4)
-    served(slots, 4, times=50)
-    assert slots.refuse(4, 1_000, needed=1.0)
-    assert slots.cap == 3
-
-
-def test_the_cap_never_falls_under_one() -> None:
-    slots = convinced(4)
-    for seq in range(10):
-        served(slots, 1, times=50)
-        slots.refuse(9, 1_000 + seq, needed=1.0)
-    assert slots.cap == 1
-
-
-@pytest.mark.parametrize(("pages", "in_flight"), [(10, 4), (50, 3)], ids=["soon again", "under the cap"])
-def test_a_cap_that_does_not_help_is_dropped_for_three_thousand_requests(pages: int, in_flight: int) -> None:
-    slots = convinced(4)
-    served(slots, 4, times=pages)
-    assert not slots.refuse(in_flight, 1_000, needed=1.0)
-    assert slots.cap is None
-    for seq in range(3_999 - 50, 3_999):
-        served(slots, 1, 2, 3, 4)
-        assert not slots.refuse(5, seq, needed=1.0)
-    assert slots.cap is None
-    for seq in range(4_000, 4_005):
-        served(slots, 1, 2, 3, 4)
-        slots.refuse(5, seq, needed=1.0)
-    assert slots.cap == 4
 
 
 def test_thousands_under_way_are_no_trouble() -> None:
     slots = Slots()
     served(slots, 100_000, times=50)
-    slots.refuse(100_000, 1, needed=1.0)
+    assert not slots.refuse(100_000, 1, needed=1.0)
     assert slots.cap is None

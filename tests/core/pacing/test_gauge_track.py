@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.pacing.strategies.gauge_climb import limit_under
+from amble.core.pacing.strategies.gauge_climb import Guess
 from amble.core.pacing.strategies.gauge_track import Evidence, Track
 
 
@@ -18,19 +18,21 @@ def seen(accepted: int, span_s: float, rate: float = 10.0, **more: Any) -> Evide
     return Evidence(accepted=accepted, span_s=span_s, rate=rate, **(known | more))
 
 
-BETRAYED = limit_under(10.0)
+BETRAYED = 6.0
 
 BEGINS = [
     # story                                 evidence                                         limit (rate 10/s)
     ("over at once: what the climb betrays", seen(20, 8.0), BETRAYED),
     ("told to come back in a second: the same", seen(20, 8.0, blocked_s=1.0, directed=True), BETRAYED),
     ("told to come back in three: the same", seen(20, 8.0, blocked_s=3.0, directed=True), BETRAYED),
-    ("a climb that was held up: what it measured", seen(30, 5.0), 6.0),
-    ("... but not over seven tenths", seen(45, 5.0), 7.0),
     ("refused at once: seven tenths", seen(5, 5.0), 7.0),
+    ("... no credit there: a little under what was refused", seen(20, 5.0, strict=True), 0.88 * 9.5),
+    ("... after few, too", seen(3, 5.0, strict=True), 0.88 * 9.5),
+    ("... but two have not climbed at all", seen(2, 5.0, strict=True), 7.0),
     ("a trial was refused: what was measured", seen(20, 5.0, failed_probes=1), 4.0),
     ("... but not over seven tenths", seen(45, 5.0, failed_probes=1), 7.0),
     ("... nor under three tenths", seen(5, 5.0, failed_probes=1), 3.0),
+    ("... or a tenth after two of them", seen(1, 5.0, failed_probes=2), 1.0),
     ("longer than five: what was measured", seen(20, 20.0, blocked_s=5.1), 1.0),
     ("... but not next to nothing", seen(1, 20.0, blocked_s=5.1), 0.5),
     ("... announced: half-way to what the climb betrays", seen(20, 20.0, blocked_s=5.1, directed=True), BETRAYED**0.5),
@@ -44,10 +46,35 @@ BEGINS = [
 
 @pytest.mark.parametrize(("evidence", "limit"), [row[1:] for row in BEGINS], ids=[row[0] for row in BEGINS])
 def test_what_the_first_block_says(evidence: Evidence, limit: float) -> None:
-    track = Track.begin(evidence, 100.0)
+    track = Track.begin(evidence._replace(guess=Guess(BETRAYED, 9.5)), 100.0)
     assert track.limit == pytest.approx(limit)
     assert track.confirmed == 0
-    assert track.period >= 30
+    assert 30 <= track.period <= 400
+
+
+def test_a_guess_is_tested_later_the_dearer_a_refusal_and_sooner_the_more_it_is_in_doubt() -> None:
+    sure, doubtful = (seen(20, 8.0, guess=Guess(6.0, most)) for most in (6.5, 15.0))
+    cheap, dear = (Track.begin(sure, 0.0, price).period for price in (0.0, 5.0))
+    assert cheap < Track.begin(sure, 0.0).period < dear
+    assert Track.begin(doubtful, 0.0, 5.0).period < dear
+
+
+TOLD_A_SECOND = {"blocked_s": 1.0, "directed": True}
+FLOWS = [
+    # story                                                evidence                                          limit
+    ("no credit: what flowed, not what the pause lost", seen(6, 2.0, strict=True, **TOLD_A_SECOND), 0.97 * 5.0),
+    ("... but not over what was refused", seen(20, 2.0, strict=True, **TOLD_A_SECOND), 0.97 * 10.0),
+    ("... of two, nothing can be said", seen(2, 2.0, strict=True, **TOLD_A_SECOND), 5.0),
+    ("... nor where nobody said for how long", seen(3, 2.0, strict=True, blocked_s=1.0), 5.0),
+    ("credit: what was accepted from release to release", seen(12, 2.0, **TOLD_A_SECOND), 6.0),
+]
+
+
+@pytest.mark.parametrize(("evidence", "limit"), [row[1:] for row in FLOWS], ids=[row[0] for row in FLOWS])
+def test_a_pause_rounded_up_counts_for_nothing_where_no_credit_is_granted(evidence: Evidence, limit: float) -> None:
+    track = Track(8.0, 100.0)
+    track.close(evidence, 110.0)
+    assert track.limit == pytest.approx(limit)
 
 
 def climb(track: Track, seconds: float) -> list[float]:
@@ -63,10 +90,11 @@ def climb(track: Track, seconds: float) -> list[float]:
 
 def test_where_a_refusal_is_dear_the_first_guess_is_left_more_slowly() -> None:
     """Told to stay away for three seconds, thirty requests' time, against one second, which rounding explains."""
-    cheap, dear = (Track.begin(seen(20, 8.0, blocked_s=s, directed=True), 0.0) for s in (1.0, 3.0))
+    guess = Guess(6.0, 12.0)
+    cheap, dear = (Track.begin(seen(20, 8.0, blocked_s=s, directed=True, guess=guess), 0.0) for s in (1.0, 3.0))
     assert cheap.limit == dear.limit
-    assert climb(cheap, 6.0)[-1] > 1.1 * cheap.limit
-    assert climb(dear, 6.0)[-1] < 1.03 * dear.limit
+    assert climb(cheap, 6.0)[-1] > 1.03 * cheap.limit
+    assert climb(dear, 6.0)[-1] < 1.025 * dear.limit
 
 
 def test_three_seconds_again_are_a_punishment_and_no_measure() -> None:
@@ -317,15 +345,41 @@ def test_an_estimate_from_response_times_is_held_with_less_confidence() -> None:
 
 @pytest.mark.parametrize(("confirmed", "period"), [(0, 30), (1, 200), (2, 200), (3, 872), (9, 872)])
 def test_what_was_confirmed_often_is_probed_seldom(confirmed: int, period: int) -> None:
-    track = Track.load({"limit": 10.0, "confirmed": float(confirmed)}, trusted=True)
+    track = Track.load({"limit": 10.0, "confirmed": float(confirmed)}, trusted=True, now=0.0)
     assert track is not None
     assert track.period == period
+
+
+MINUTES: list[tuple[str, dict[str, float], bool]] = [
+    # story                                          saved                                                  believed
+    ("measured from the clock's zero", {"limit": 0.012, "confirmed": 0.0, "delay_s": 60.0}, False),
+    ("a block has shown it", {"limit": 0.012, "confirmed": 0.0, "block_0_s": 80.0}, True),
+    ("two measures agreed", {"limit": 0.012, "confirmed": 1.0}, True),
+    ("another strategy learned it", {"delay_s": 80.0}, True),
+    ("no slower than gauge itself asks", {"limit": 0.02, "confirmed": 0.0}, True),
+]
+
+
+@pytest.mark.parametrize(("saved", "believed"), [row[1:] for row in MINUTES], ids=[row[0] for row in MINUTES])
+def test_less_than_a_request_a_minute_is_believed_only_where_something_shows_it(
+    saved: dict[str, float], believed: bool
+) -> None:
+    assert (Track.load(saved, trusted=True, now=0.0) is not None) is believed
+
+
+def test_a_loaded_track_waits_as_long_for_its_first_step_as_a_new_one() -> None:
+    """The clock has been running for a day when it is loaded."""
+    track = Track.load({"limit": 10.0, "confirmed": 0.0}, trusted=True, now=86_400.0)
+    assert track is not None
+    track.pages = track.period + 1
+    assert track.grown(10.4, 86_402.9) == 10.4
+    assert track.grown(10.4, 86_403.1) > 10.4
 
 
 def test_known_lengths_of_blocks_are_kept() -> None:
     track = closed(tracking(), seen(100, 10.0, 10.4, blocked_s=4.0))
     closed(track, seen(100, 10.0, 10.4, blocked_s=6.0))
-    again = Track.load(track.save(), trusted=True)
+    again = Track.load(track.save(), trusted=True, now=0.0)
     assert again is not None
     assert again.expected_block_s(0.0) == track.expected_block_s(200.0) == pytest.approx(2.0)
 
@@ -350,7 +404,7 @@ def test_no_evidence_leads_to_a_limit_that_is_none(first: Evidence, later: list[
     """Always a positive number, and never over the rate that was refused, nor over what was known before."""
     now = 1_000.0
     track = Track.begin(first, now)
-    assert 0 < track.limit <= max(0.7 * first.rate, first.accepted / first.span_s)
+    assert 0 < track.limit <= max(2 * first.rate, first.accepted / first.span_s)
     for evidence, gap_s, low in later:
         was = track.limit
         track.restart(gap_s, now)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from amble.core.answer import Answer
 from amble.core.outcome import Failure
-from amble.core.pacing.latency import KEPT, percentile_s, remember
+from amble.core.pacing.latency import KEPT, hangs_after_s, percentile_s, remember
 from tests.core.pacing.story import Story
 
 
@@ -61,3 +61,19 @@ def test_a_pace_averages_the_times_of_its_answers() -> None:
         averages.append(story.pace.latency_s)
     assert averages == pytest.approx([1.0, 1.2, 1.4, 1.4, 1.4])
     assert len(story.pace.latency_ring) == 3
+
+
+PATIENCE: list[tuple[str, list[float], float | None]] = [
+    # story                                answers so far, in s     time for the headers, in s
+    ("nobody has answered yet", [], None),
+    ("nine answers say nothing yet", [0.1] * 9, None),
+    ("ten do: a quick site has five seconds", [0.1] * 10, 5.0),
+    ("a slower one has twenty times its usual", [0.6] * 10, 12.0),
+    ("what hung before is not what is usual", [0.1] * 12 + [5.0] * 8, 5.0),
+    ("where most of it takes long, that is usual", [0.1] * 12 + [5.0] * 20, 100.0),
+]
+
+
+@pytest.mark.parametrize(("samples", "expected_s"), [row[1:] for row in PATIENCE], ids=[r[0] for r in PATIENCE])
+def test_how_long_a_try_may_wait_for_its_headers(samples: list[float], expected_s: float | None) -> None:
+    assert hangs_after_s(ring_of(samples)) == (None if expected_s is None else pytest.approx(expected_s, rel=0.03))

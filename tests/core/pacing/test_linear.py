@@ -233,7 +233,7 @@ LOADS = [
 )
 def test_what_was_saved_is_loaded(saved: dict[str, float], trust: float, delay_s: float, floor_s: float) -> None:
     strategy = Linear(PacingSettings(pacing="linear"))
-    strategy.load(saved, trust=trust)
+    strategy.load(saved, trust=trust, now=0.0)
     assert (strategy.delay_s, strategy.floor_s) == (delay_s, floor_s)
 
 
@@ -247,7 +247,7 @@ def test_the_next_run_goes_on_where_this_one_was() -> None:
     story = Story()
     play(story, [(3, LIMITED, 3.5, 0.0), (21, OK, 2.5, 0.0), (1, LIMITED, 3.5, 3.5)])
     again = Linear(story.settings)
-    again.load(linear(story).save(), trust=1.0)
+    again.load(linear(story).save(), trust=1.0, now=0.0)
     assert (again.delay_s, again.floor_s) == (3.5, 3.5)
     assert again.learned
 
@@ -259,7 +259,7 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 def test_whatever_is_loaded_floor_delay_and_cap_stay_in_order(delay_s: float, floor_s: float, trust: float) -> None:
     """P6."""
     strategy = Linear(PacingSettings(pacing="linear"))
-    strategy.load({"delay_s": delay_s, "floor_s": floor_s}, trust=trust)
+    strategy.load({"delay_s": delay_s, "floor_s": floor_s}, trust=trust, now=0.0)
     assert 0 <= strategy.floor_s <= strategy.delay_s <= 60.0
     assert strategy.delay_s >= 0.5
 

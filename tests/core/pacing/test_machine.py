@@ -165,7 +165,7 @@ class PaceMachine(RuleBasedStateMachine):
         if isinstance(got, float):
             assert now < got < math.inf, f"at {now}: told to come back at {got}"
             if now >= self.pace.not_before:
-                full = len(under_way) >= self.pace.parallel
+                full = len(under_way) >= self.pace.parallel or (under_way and self.pace.strategy.alone)
                 assert full or self.log.trials_out(under_way) >= trials, "a free slot was refused"
             return got
         self.log.issued(got, under_way, gap_s, trials)

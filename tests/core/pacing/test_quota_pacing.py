@@ -22,8 +22,10 @@ def stating(remaining: float, reset_s: float, limit: float | None = None, window
 
 GAPS: list[tuple[str, Quota, dict[str, Any], float, Source]] = [
     # story                                     quota                settings          gap after it   set by
-    ("98 % of what is left", Quota(20, 98), {}, 5.0, Source.QUOTA),
-    ("the policy, if it is tighter", Quota(98, 98, 10, 98), {}, 10.0, Source.QUOTA),
+    ("long: 98 % of what is left, evenly", Quota(20, 980), {}, 50.0, Source.QUOTA),
+    ("a minute: twice as fast as evenly", Quota(19, 60), {}, 1.5, Source.QUOTA),
+    ("short: three times as fast", Quota(9, 15), {}, 0.5, Source.QUOTA),
+    ("a window is no longer than its policy says", Quota(19, 600, 20, 60), {}, 1.5, Source.QUOTA),
     ("never faster than the highest rate", Quota(10_000, 10), {"max_rate": 2.0}, 0.5, Source.MAX_RATE),
     ("never faster than a rule", Quota(10_000, 10), {"rules": {"a.test": {"delay": 3.0}}}, 3.0, Source.MINIMUM),
 ]
@@ -77,8 +79,8 @@ def test_requests_under_way_spend_what_is_left(strategy: StrategyName, remaining
 def test_requests_under_way_slow_the_rest_down() -> None:
     story = Story("fixed", fixed_delay=0.5)
     first, *_ = story.burst(5)
-    story.settle(first, stating(14, 98.0))
-    assert story.pace.gap_s == pytest.approx(10.0)
+    story.settle(first, stating(14, 980.0))
+    assert story.pace.gap_s == pytest.approx(100.0)
 
 
 @every_strategy

@@ -15,6 +15,7 @@ INSIDE: dict[str, tuple[float, float]] = {
     "max_rate": (1e-9, 100_000),
     "default_crawl_delay": (0, 86_400),
     "min_crawl_delay": (0, 86_400),
+    "max_retry_after": (1e-9, 31_536_000),
     "random_delay": (0, 86_400),
     "max_parallel_per_domain": (1, 100_000),
     "max_parallel_per_address": (1, 100_000),
@@ -29,6 +30,7 @@ INSIDE: dict[str, tuple[float, float]] = {
     "stats_window": (1, 3_600),
     "stats_bucket": (0.1, 600),
     "concurrency_step": (1e-9, 3_600),
+    "refusal_price": (0, 1_000),
     "base_delay": (0, 86_400),
     "max_adaptive_delay": (1e-9, 86_400),
     "delay_step": (1e-9, 3_600),
@@ -52,7 +54,7 @@ INSIDE: dict[str, tuple[float, float]] = {
     "learned_forget_after": (1e-9, 3_650),
     "save_debounce": (0, 86_400),
 }
-NOT_NUMBERS = {"enabled", "pacing", "rules", "retry_backoff"}
+NOT_NUMBERS = {"enabled", "pacing", "rules", "retry_backoff", "share_pace"}
 
 # Settings that must move with another one to the end of its range.
 COMPANIONS: dict[str, Any] = {

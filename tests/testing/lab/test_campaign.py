@@ -104,7 +104,7 @@ def test_random_servers_are_the_same_every_time_and_of_every_kind() -> None:
 
 def test_jobs_cover_rules_seeds_and_randoms() -> None:
     rows = [Row("r", "g", (bucket_scenario(),))]
-    assert [tuple(job) for job in jobs(["x"], rows, 2, 2)] == [
+    assert [tuple(job) for job in jobs(["x"], rows, [0, 1], 2)] == [
         ("x", "b", 0),
         ("x", "b", 1),
         ("x", "random 0", 0),

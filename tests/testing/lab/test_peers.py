@@ -47,9 +47,10 @@ def test_crawlee_doubles_per_response_and_caps_what_it_is_told() -> None:
 
 
 def test_cubic_sleeps_until_the_first_throttle_then_cuts_and_comes_back() -> None:
-    rule = Cubic(Client(), Random(1))
-    now = 0.0
-    while now < 10.0:  # 20/s, unthrottled
+    client = Client()
+    rule = Cubic(client, Random(1))
+    now = client.starts_at
+    while now < client.starts_at + 10.0:  # 20/s, unthrottled
         assert rule.request(now) is rule
         now += 0.05
         settle(rule, 200, 0.05, now)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from amble.core.answer import Answer
-from amble.core.frontier.changes import Changes, Fetched, Listing, State
+from amble.core.frontier.changes import Changes, Fetched, Listing, Over, State
 from amble.core.frontier.frontier import Frontier
-from amble.core.frontier.lane import Over
-from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
+from amble.core.frontier.redirects import REDIRECTS, is_private, location_of, target_of
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure, lasts
@@ -43,7 +42,10 @@ class Discovery:
         known = not book.settings.respect_robots_txt or (standing is not None and standing.policy is not None)
         if known and origin in self._to_discover:
             self._to_discover.discard(origin)
-            walk = SitemapWalk(origin, book.sitemaps(origin), more_paths=self.settings.sitemap_paths)
+            # `auto` decides by what is found whether links are followed at all; else nothing hangs on a guess.
+            late = self.settings.follow_links is True
+            paths = self.settings.sitemap_paths
+            walk = SitemapWalk(origin, book.sitemaps(origin), more_paths=paths, late_guesses=late)
             self.frontier.lane(origin, now, utc).walks[origin] = walk
             self.frontier.walk_on(origin, now, utc)
 
@@ -55,20 +57,21 @@ class Discovery:
 
     def robots(
         self, visit: Visit, fetched: Fetched, answer: Answer, policy: Policy | None, now: float, utc: datetime,
-        changes: Changes,
+        changes: Changes, *, nobody: bool,
     ) -> None:  # fmt: skip
-        """Take in the answer for a robots.txt, or for what it was redirected to. `policy` is what a long one says."""
+        """Take in the answer for a robots.txt, or for what it was redirected to. `policy` is what a long one says;
+        `nobody`: there has never been anybody where it was asked for."""
         frontier, book, origin = self.frontier, self.frontier.book, visit.task
         if fetched.failure is Failure.ADDRESS_FORBIDDEN and not visit.trail:
             # Not even its robots.txt may be asked for, and that will not change [D4].
             book.forget_ask(origin)
             over = Over(State.SKIPPED, Failure.ADDRESS_FORBIDDEN, fetched.detail)
-            self._end_all(origin, over, now, utc, changes)
+            self.end_all(origin, over, now, utc, changes)
             return
         if fetched.status in REDIRECTS and fetched.failure is None:
             ask = book.redirected(origin, location_of(fetched.headers), now)
             if ask is not None:
-                hop = visit.redirected_to(ask.url, domain_of(visit.url))
+                hop = visit.redirected_to(ask.url, domain_of(visit.url), is_private(fetched))
                 frontier.add(hop._replace(etag=ask.etag, last_modified=ask.last_modified), now, utc)
                 return
         else:
@@ -84,6 +87,7 @@ class Discovery:
                     retry_after_s=answer.retry_after_s,
                     fetched_at=utc,
                     lasts=lasts(fetched.dns_error, fetched.untrusted),
+                    found_nobody=nobody,
                 ),
                 now,
                 None if _is_challenge(answer) else policy,
@@ -93,19 +97,20 @@ class Discovery:
         if refused is not None and frontier.stalled(frontier.lane(origin, now, utc), now) is None:
             # Now: the domain may be blocked for longer than the book gives up for, and would be asked for ever. Where
             # it is to be left alone for longer than a job waits, its URLs are handed back instead.
-            self._end_all(origin, _without_robots(refused, fetched, answer), now, utc, changes)
+            self.end_all(origin, _without_robots(refused, fetched, answer), now, utc, changes)
         else:
             frontier.release(origin, now, utc)
-        self._tell_missed(origin, _why(fetched, answer), now, changes)
+        self._tell_missed(origin, _why(fetched, answer), now, utc, changes)
 
-    def _tell_missed(self, origin: str, why: str, now: float, changes: Changes) -> None:
+    def _tell_missed(self, origin: str, why: str, now: float, utc: datetime, changes: Changes) -> None:
         standing = self.frontier.book.standing(origin)
         if standing is not None and standing.failures and standing.policy is None:
             wait_s = None if standing.given_up else standing.ask_at - now
+            self.frontier.lane(origin, now, utc).fails = True
             event = RobotsMissed(self.frontier.key_of(origin), why, standing.failures, wait_s)
             changes.events = (*changes.events, event)
 
-    def _end_all(self, origin: str, over: Over, now: float, utc: datetime, changes: Changes) -> None:
+    def end_all(self, origin: str, over: Over, now: float, utc: datetime, changes: Changes) -> None:
         """Every URL of an origin ends, without being asked for."""
         frontier = self.frontier
         gone = frontier.lane(origin, now, utc).drain(
@@ -127,7 +132,7 @@ class Discovery:
             if isinstance(target, Refusal) or len(visit.trail) >= self.settings.max_redirects:
                 walk.failed(first, "redirect")
             elif walk.redirected(first, target):
-                self.frontier.add(visit.redirected_to(target, domain_of(visit.url)), now, utc)
+                self.frontier.add(visit.redirected_to(target, domain_of(visit.url), is_private(fetched)), now, utc)
         elif failure is not None or fetched.body is None:
             walk.failed(first, str(failure or "no body"))
         else:

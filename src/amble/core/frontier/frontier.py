@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
-from amble.core.frontier.changes import Changes, Final, Finished, Keeps, Ready, State, WaitUntil
-from amble.core.frontier.lane import Lane, Over
+from amble.core.frontier.changes import Changes, Final, Finished, Keeps, Over, Ready, State, WaitUntil
+from amble.core.frontier.lane import Lane
 from amble.core.frontier.lanes import Lanes
 from amble.core.frontier.recall import Recall
 from amble.core.frontier.visit import Kind, Visit
@@ -34,17 +34,23 @@ class Frontier(Lanes):
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
         """Whom to ask now. Visits that end without a request (robots.txt says no) are put into `changes`."""
+        self._let_begin(now)
         tries = 0
-        while self._heap and not self.draining and len(self.inflows) < INFLOWS_MAX:
+        while (self._heap or self._let_begin(now)) and not self.draining and len(self.inflows) < INFLOWS_MAX:
             instant, _, token, lane = self._heap[0]
             if token != lane.token:
                 heapq.heappop(self._heap)  # a newer place stands elsewhere in the heap
-            elif instant > now or tries == TRIES_MAX:
-                return WaitUntil(max(instant, now))
+            elif tries == TRIES_MAX:
+                return WaitUntil(now)
+            elif instant > now:
+                if not self._let_begin(now):
+                    return WaitUntil(instant)
             else:
                 heapq.heappop(self._heap)
                 self.take_turn(lane)
                 tries += 1
+                if not (lane.begun or lane.over or self.begun.admits(lane)):
+                    continue
                 ready = self._try(lane, now, utc, changes)
                 if ready is not None:
                     return ready
@@ -54,6 +60,14 @@ class Frontier(Lanes):
             return WaitUntil(math.inf)
         return Finished()
 
+    def _let_begin(self, now: float) -> bool:
+        """Put domains that waited to begin into the heap, as far as there is room. Whether the heap has gained any."""
+        gained = False
+        while (lane := self.begun.next()) is not None:
+            self.schedule(lane, now)
+            gained = gained or lane.place is not None
+        return gained
+
     def _waits_for_others(self) -> bool:
         """Whether a robots.txt is being asked for by another crawl of this process."""
         return not self.draining and any(lane.held and len(lane) for lane in self.lanes.values())
@@ -61,11 +75,7 @@ class Frontier(Lanes):
     def _try(self, lane: Lane, now: float, utc: datetime, changes: Changes) -> Ready | None:
         over = lane.over or self.stalled(lane, now)
         if over is not None:
-            self.leave_queue(lane, now)
-            if over.state is State.DEFERRED:  # those in the store stay there, to be resumed
-                self.deferred += self.backlog.leave(lane.domain)
-            self.end_visits(lane.drain(), over, now, utc, changes)
-            self.backlog.feed(lane.domain, len(lane), self.held)
+            self.end_lane(lane, over, now, utc, changes)
             return None
         visit = lane.head(now)
         got = None if visit is None else self._try_visit(visit, lane, now, utc, changes)
@@ -83,18 +93,50 @@ class Frontier(Lanes):
 
     def _try_visit(self, visit: Visit, lane: Lane, now: float, utc: datetime, changes: Changes) -> Ready | float | None:
         """Send this one; or not before an instant; or do something else first."""
+        answered = lane.presence.has_answered(visit.url)
+        if not answered and (over := lane.presence.ended(origin_of(visit.url))) is not None:
+            lane.take()
+            self.end_visits([visit], over, now, utc, changes)
+            return None
         if visit.kind is not Kind.ROBOTS:
             verdict = self.book.verdict(visit.url, now, lane.pace.gap_s)
             if not isinstance(verdict, Allowed):
                 return self._heed_verdict(verdict, visit, lane, now, utc, changes)
             if verdict.crawl_delay_s is not None or lane.is_slowed:
                 self._slow_down(lane, origin_of(visit.url), verdict.crawl_delay_s)
+        if not answered and lane.under_way and self.tries_missing_twice:
+            return math.inf  # one request finds out whether anybody is there; looked at again when that is settled
         permit = self.registry.reserve(lane.pace, now)
         if isinstance(permit, float):
             return permit
         lane.take()
+        if visit.kind is Kind.PAGE:
+            visit = self._timed(visit, lane)
         self.set_out(visit, permit, lane)
         return Ready(visit, permit)
+
+    def ask_out_of_turn(self, origin: str, now: float, utc: datetime, changes: Changes) -> Ready | float | None:
+        """Ask a domain though it is the turn of others, at its own pace as ever: for its next visit, or where none is
+        due, for its robots.txt. Otherwise the instant before which it may not be asked; None where there is none."""
+        lane = self.lane(origin, now, utc)
+        if lane.over or lane.held or lane.waits_to_begin or lane.waits_at or self.stalled(lane, now):
+            return None
+        visit = lane.head(now)
+        got = None if visit is None else self._try_visit(visit, lane, now, utc, changes)
+        if got is None and not lane.held:
+            ask = self.book.ask_anew(origin, now)
+            got = None if ask is None else self._ask(ask, lane, now)
+        self.schedule(lane, now, not_before=got if isinstance(got, float) else None)
+        self.forget_if_idle(lane, now)
+        return got
+
+    def _timed(self, visit: Visit, lane: Lane) -> Visit:
+        """With the time it has until it counts as hanging. The last try has all the time there is: nothing is lost
+        that would have come."""
+        hangs_after_s = lane.hangs_after_s()
+        if hangs_after_s is None or visit.attempt > self.registry.settings.max_retries:
+            return visit if visit.header_timeout_s is None else visit.timed(None)
+        return visit.timed(hangs_after_s * 2.0 ** (visit.attempt - 1))
 
     def _heed_verdict(
         self, verdict: Refused | Ask | Wait, visit: Visit, lane: Lane, now: float, utc: datetime, changes: Changes
@@ -118,7 +160,10 @@ class Frontier(Lanes):
         if isinstance(permit, float):
             self.book.forget_ask(ask.origin)  # asked for again when the domain is free
             return permit
-        visit = Visit(ask.url, Kind.ROBOTS, task=ask.origin, etag=ask.etag, last_modified=ask.last_modified)
+        visit = Visit(
+            ask.url, Kind.ROBOTS, task=ask.origin, etag=ask.etag, last_modified=ask.last_modified,
+            new_name=lane.last_failure is Failure.NETWORK_DNS_FAILURE,
+        )  # fmt: skip
         self.set_out(visit, permit, lane)
         return Ready(visit, permit)
 
@@ -134,6 +179,7 @@ class Frontier(Lanes):
     def _lose_robots(self, visit: Visit, now: float, utc: datetime) -> None:
         """Nobody will be asked for it where it lies: unreachable, for all that its origin can tell."""
         self.book.learn(visit.task, RobotsAnswer(failure=Failure.NETWORK_TIMEOUT), now)
+        self.lane(visit.task, now, utc).fails = True
         self.release(visit.task, now, utc)
 
     # -- sitemaps
@@ -155,7 +201,7 @@ class Frontier(Lanes):
         lane = self.lane(origin, now, utc)
         walk = lane.walks[origin]
         while (url := walk.next_sitemap()) is not None:
-            visit = Visit(url, Kind.SITEMAP, task=origin, found_on=domain_of(origin))
+            visit = Visit(url, Kind.SITEMAP, task=origin, found_on=domain_of(origin), late=walk.is_late(url))
             if url in self.read_lately:
                 self.await_store(Recall(visit))
             else:
@@ -180,6 +226,16 @@ class Frontier(Lanes):
                 self._lose_robots(visit, now, utc)
             else:
                 self.lose_sitemap(visit, over.failure, now, utc)
+
+    def end_lane(self, lane: Lane, over: Over, now: float, utc: datetime, changes: Changes) -> None:
+        """All that is queued at a domain ends. What lies in the store ends as it comes out."""
+        self.leave_queue(lane, now)
+        self.begun.end(lane)
+        if over.state is State.DEFERRED:  # those in the store stay there, to be resumed
+            self.deferred += self.backlog.leave(lane.domain)
+        self.end_visits(lane.drain(), over, now, utc, changes)
+        self.backlog.feed(lane.domain, len(lane), self.held)
+        self.schedule(lane, now)  # which leaves its place, unless something waits here still
 
     def close_task(self, final: Final, changes: Changes) -> None:
         """The one place where a task ends."""

@@ -23,11 +23,13 @@ from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import FoundBy, Visit
 from amble.core.outcome import Failure
 from amble.core.scope import Scope
+from amble.core.seen import SeenSet
 from amble.core.sitemap.document import SitemapEntry
 from amble.core.urls import origin_of
 
 NEAR_MAX = 30_000  # URLs kept at hand as text: the links that every page of a site has
 NOT_WANTED = "the WHERE of the crawl does not hold"
+RESERVE_MAX = 1_000  # URLs left out for the budget and kept for those of it that turn out to be redirects
 SLICE = 1_000  # URLs taken in at once: a sitemap of 50,000 must not freeze the event loop
 
 
@@ -66,6 +68,10 @@ class Intake:
         self.stored = stored
         self.discovery = Discovery(settings, frontier)
         self.put_off: deque[Found] = deque()
+        self._unwanted_count = 0
+        self._reserve: deque[Found] = deque()
+        self._left_out = SeenSet()  # seen, and yet without a row: the budget was spent
+        self._let_in_later: set[str] = set()
         self._near: set[str] = set()  # some of those seen: a look at them costs next to nothing
 
     # -- what is found
@@ -87,6 +93,7 @@ class Intake:
                 if found.visit.task in self.stored:  # its row stays what it is
                     changes.leave_out("where")
                 else:
+                    self._unwanted_count += 1
                     changes.refused.append(Final(found.visit, State.SKIPPED, Failure.OUT_OF_SCOPE, NOT_WANTED))
 
     def _unwanted(self, batch: Sequence[Found]) -> Container[str]:
@@ -94,6 +101,14 @@ class Intake:
             return ()
         visits = [found.visit for found in batch if found.visit is not None and found.why_not is None]
         return {visit.task for visit, taken in zip(visits, self.judge(visits), strict=True) if not taken}
+
+    def why_no_seed(self) -> str | None:
+        """Why there was nothing to do at all, where the judge wanted none of the seeds."""
+        if self.frontier.accepted or not self._unwanted_count:
+            return None
+        return (
+            f"the WHERE of the crawl holds for none of its {self._unwanted_count} seeds: it is asked of seeds as well"
+        )
 
     def take(self, found: Found, now: float, utc: datetime, changes: Changes) -> None:
         """One URL becomes a task, unless it is one already or something speaks against it."""
@@ -122,11 +137,15 @@ class Intake:
         per_domain, is_stored = self.settings.max_pages_per_domain, visit.task in self.stored
         if not is_stored and self._is_spent():  # what the table holds costs nothing before it is asked for
             changes.leave_out("max_crawl_pages")
+            self._left_out.add(visit.task)
+            if len(self._reserve) < RESERVE_MAX:
+                self._reserve.append(found)
             return
         if per_domain is not None:
             domain = frontier.key_of(visit.url)
             if frontier.pages.get(domain, 0) >= per_domain:
                 changes.leave_out("max_pages_per_domain")
+                self._left_out.add(visit.task)
                 return
             frontier.pages[domain] = frontier.pages.get(domain, 0) + 1
         if is_stored:
@@ -134,6 +153,53 @@ class Intake:
         else:
             frontier.spent += 1
             frontier.accept(visit, now, utc, changes)
+
+    # -- redirects, which cost no page
+
+    def is_new(self, target: str) -> bool:
+        """Whether a redirect leads to a URL that has no row yet and will get none without it."""
+        if self.seen.add(target):
+            return True
+        if target not in self._left_out or target in self._let_in_later:
+            return False
+        self._let_in_later.add(target)
+        return True
+
+    def has_room_for(self, target: str) -> bool:
+        most = self.settings.max_pages_per_domain
+        return most is None or self.frontier.pages.get(self.frontier.key_of(target), 0) < most
+
+    def accept_target(self, visit: Visit, now: float, utc: datetime, changes: Changes) -> None:
+        """The target of a redirect becomes a task, and is held here: the store would forget what led to it, and a chain
+        without end would have none."""
+        frontier = self.frontier
+        if self.settings.max_pages_per_domain is not None:
+            domain = frontier.key_of(visit.url)
+            frontier.pages[domain] = frontier.pages.get(domain, 0) + 1
+        if visit.task in self.stored:
+            frontier.recall(Recall(visit), changes)
+        else:
+            frontier.spent += 1
+            changes.accepted.append(visit)
+            frontier.add(visit, now, utc)
+
+    def refund(self, visit: Visit) -> None:
+        """What was asked for is no page."""
+        frontier = self.frontier
+        frontier.spent -= 1
+        if self.settings.max_pages_per_domain is not None:
+            frontier.pages[frontier.key_of(visit.url)] -= 1
+
+    def fill_up(self, now: float, utc: datetime, changes: Changes) -> None:
+        """Take in what was left out while redirects were still counted as pages."""
+        while self._reserve and not self._is_spent():
+            found = self._reserve.popleft()
+            visit = found.visit
+            if visit is None or visit.task in self._let_in_later:
+                continue
+            self._let_in_later.add(visit.task)
+            changes.left_out["max_crawl_pages"] = changes.left_out.get("max_crawl_pages", 0) - 1
+            self._accept(found, visit, now, utc, changes)
 
     def _is_spent(self) -> bool:
         return self._left() <= 0
@@ -200,7 +266,7 @@ class Intake:
             if domain not in served and (lost := backlog.leave(domain)):
                 # Handed over and flushed, and yet not there: the store has set these rows apart.
                 frontier.accepted -= lost
-                changes.left_out["not_stored"] = lost
+                changes.left_out["not_stored"] = changes.left_out.get("not_stored", 0) + lost
             elif domain in backlog.stored:
                 lane = frontier.lanes.get(domain)
                 backlog.feed(domain, 0 if lane is None else len(lane), frontier.held)

@@ -13,9 +13,10 @@ from datetime import datetime
 from itertools import count
 
 from amble.core.frontier.backlog import Backlog
-from amble.core.frontier.changes import Changes, State
+from amble.core.frontier.begun import SOON_S, Begun
+from amble.core.frontier.changes import Changes, Over, State
 from amble.core.frontier.following import Inflow
-from amble.core.frontier.lane import Lane, Over
+from amble.core.frontier.lane import Lane
 from amble.core.frontier.recall import Recall
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
@@ -48,6 +49,9 @@ class Lanes:
         self.book = book
         self.key_of = key_of
         self.lanes: dict[str, Lane] = {}
+        # Who said how often to try wants that of sites that never answered, too.
+        self.tries_missing_twice = "max_retries" not in registry.settings.model_fields_set
+        self.begun = Begun()
         registry.waited_for = self.lanes  # a pace that a lane holds is not forgotten
         self.backlog = Backlog()
         self.recalls: dict[tuple[Kind, str, str], Recall] = {}  # visits that wait for what the store holds
@@ -98,7 +102,7 @@ class Lanes:
 
     def add(self, visit: Visit, now: float, utc: datetime) -> None:
         """Queue a visit at its domain."""
-        if visit.kind is Kind.PAGE and not visit.trail and visit.attempt == 1:
+        if visit.kind is Kind.PAGE and visit.attempt == 1:
             self.accepted += 1
         self.queue(visit, now, utc)
 
@@ -151,6 +155,7 @@ class Lanes:
         """A domain with nothing to do takes no room; its pace goes on in the registry [M1]."""
         if lane.forgettable(now) and lane.domain not in self.backlog.stored:
             lane.token += 1  # whatever place it has is void
+            self.begun.end(lane)
             self.lanes.pop(lane.domain, None)
 
     # -- when
@@ -161,9 +166,13 @@ class Lanes:
         their turn. After a few visits they go behind all others."""
         if lane is self._settling:
             return  # until all of it is settled
+        if lane.waits_to_begin:
+            return  # until others are done
         if self.backlog.stored and lane.domain in self.backlog.stored:
             self.backlog.feed(lane.domain, len(lane), self.held)
         instant = self._due_at(lane, now, not_before)
+        if lane.begun and not lane.under_way and (instant is None or instant > now + SOON_S):
+            self.begun.end(lane)
         if instant is not None and instant <= now:
             if answered and lane.turns_left:
                 instant = AT_ONCE
@@ -255,6 +264,7 @@ class Lanes:
 
     def set_out(self, visit: Visit, permit: Permit, lane: Lane) -> None:
         lane.pace.expect(permit)
+        lane.was_asked = True
         self._count(visit, lane, +1)
 
     def left(self, lane: Lane, permit: Permit, now: float) -> bool:

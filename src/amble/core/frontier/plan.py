@@ -10,28 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from amble.core.answer import TELLING, Answer, read_answer
-from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Ready, State, WaitUntil
+from amble.core.answer import Answer
+from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps, Over, Ready, State, WaitUntil
 from amble.core.frontier.following import Found, Inflow, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
+from amble.core.frontier.hint import Hint
 from amble.core.frontier.intake import SLICE, Held, Intake, Seen
-from amble.core.frontier.lane import Lane, Over
-from amble.core.frontier.patience import Patience
+from amble.core.frontier.lane import Lane
+from amble.core.frontier.outage import Fault
+from amble.core.frontier.patience import NOBODYS, Patience, answer_of, leave_alone
+from amble.core.frontier.presence import TRIES_MAX
 from amble.core.frontier.recall import Leads, Recall
-from amble.core.frontier.redirects import REDIRECTS, location_of, target_of
+from amble.core.frontier.redirection import Redirection
+from amble.core.frontier.redirects import REDIRECTS
 from amble.core.frontier.settings import VisitSettings
-from amble.core.frontier.visit import FoundBy, Kind, Visit
-from amble.core.outcome import LESSONS, Failure, Outcome, failure_of_status, lasts
+from amble.core.frontier.tail import SLOW_S, Tail, is_trouble
+from amble.core.frontier.visit import Kind, Visit
+from amble.core.outcome import LESSONS, Failure, Outcome, failure_of_status, found_nobody, lasts, speaks_of_url_alone
 from amble.core.pacing.backoff import retry_at
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import BlockOpened
 from amble.core.pacing.pace import Pace
+from amble.core.pacing.permit import Permit
 from amble.core.page.page import Page
+from amble.core.robots.book import MISSED_WAIT_S
 from amble.core.robots.policy import Policy
 from amble.core.scope import Scope
 from amble.core.seeds import Seed
 from amble.core.sitemap.document import SitemapDocument
-from amble.core.urls import Refusal, domain_of, origin_of
+from amble.core.urls import origin_of
 
 LOST = "every process that read it died"
 ONCE_MORE_WAIT_S = 10.0  # names are looked up anew by then
@@ -39,6 +46,7 @@ Reading = Page | Policy | SitemapDocument | None
 # Enum members by a plain name: looking them up in their class takes several times as long.
 _ROBOTS, _SITEMAP, _PAGE = Kind
 _DONE, _ALL = State.DONE, Keeps.ALL
+_ANSWERED = Fault.ANSWERED
 _NOINDEX = {"keep": Keeps.ALL, "drop_body": Keeps.ROW, "drop_row": Keeps.NOTHING}
 
 
@@ -57,6 +65,10 @@ class CrawlPlan(Intake):
         super().__init__(settings, frontier, scope, seen, stored)
         self._random = random
         self.patience = Patience(frontier, settings.domain_stall_timeout)
+        self.tail = Tail(frontier, settings.max_tail)
+        self.hint = Hint(frontier.book)
+        self.redirection = Redirection(self)
+        self.cancelled_because: str | None = None  # the job ends as cancelled
 
     # -- in
 
@@ -73,11 +85,22 @@ class CrawlPlan(Intake):
         return changes
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
+        if self.patience.inquiry.is_open:
+            self.patience.conclude(now, utc, changes)
+            self._settle_held(now, utc, changes)
         step = self.patience.next_ready(now, utc, changes)
         while self.put_off and isinstance(step, Finished) and not self.frontier.draining:
             self.take_put_off(now, utc, changes)
             step = self.patience.next_ready(now, utc, changes)
-        return step
+        return self.wait(step, now, utc, changes) if isinstance(step, WaitUntil) else step
+
+    def wait(self, step: WaitUntil, now: float, utc: datetime, changes: Changes) -> WaitUntil:
+        """Nothing is sent before `step`, if only because every place is taken. Domains that fail are not waited for
+        without end; a network that does is."""
+        if self.patience.outage.is_down:
+            self.tail.stop_clock(now)
+            return step
+        return self.tail.look(step, now, utc, changes)
 
     # -- from other crawls of this process
 
@@ -101,13 +124,34 @@ class CrawlPlan(Intake):
 
         `reading` is what its body says; of a robots.txt or a sitemap it may be left out, and is then read here.
         """
-        visit, permit = self.patience.outage.forgive(ready.visit), ready.permit
         changes = Changes()
+        fault = self.patience.hear(ready, fetched, now, utc, changes)
+        if fault is _ANSWERED or not self.patience.holds(ready, fetched, fault):
+            self._settle(ready, fetched, fault, reading, now, utc, changes)
+        self._settle_held(now, utc, changes)
+        return changes
+
+    def _settle_held(self, now: float, utc: datetime, changes: Changes) -> None:
+        """Failures that waited until it was known whether they are the network's."""
+        for held in self.patience.release():
+            self._settle(held.ready, held.fetched, held.fault, None, now, utc, changes)
+
+    def _settle(
+        self, ready: Ready, fetched: Fetched, fault: Fault | None, reading: Reading, now: float, utc: datetime,
+        changes: Changes,
+    ) -> None:  # fmt: skip
+        visit, permit = self.patience.outage.forgive(ready.visit), ready.permit
         frontier = self.frontier
         lane = frontier.landed(visit, permit)
-        if self.patience.spares(visit, permit, lane, fetched, now, utc, changes):
-            return changes
-        answer = _answer(fetched, utc)
+        if fetched.status is not None and not lane.presence.has_answered(visit.url):
+            lane.presence.answered(origin_of(visit.url))
+        if fetched.stale and not visit.new_connection:
+            self._repeat(visit, permit, lane, now, changes)
+            return
+        if fault is not _ANSWERED and self.patience.spares(visit, permit, lane, fault, now, utc, changes):
+            return
+        most_s = frontier.registry.settings.max_retry_after
+        answer = answer_of(fetched, utc, most_s)
         events = lane.pace.settle(permit, answer, now)
         if events:
             changes.events = (*changes.events, *events)
@@ -118,10 +162,27 @@ class CrawlPlan(Intake):
         unchanged = status == 304 and failure is None and kind is _PAGE
         if unchanged and not visit.is_conditional:
             failure = Failure.NETWORK_PROTOCOL_ERROR  # RFC 9110 15.4.5: nobody asked whether it had changed
+        if visit.asks_other_scheme:
+            self._answer_hint(visit, lane, fetched, answer, reading, now, utc, changes)
+            return
         self._watch(lane, failure, changes)
+        trouble = failure is not None and is_trouble(failure)
+        lane.fails = trouble and (lane.faltered or lane.pace.gap_s <= SLOW_S)
+        lane.faltered = trouble
+        if answer.retry_after_s is not None:
+            lane.pause_until = max(lane.pause_until, now + answer.retry_after_s)
+            if answer.retry_after_s >= most_s:
+                lane.over = lane.over or leave_alone(lane, most_s, changes)
+        nobody = failure is not None and self._found_nobody(visit, lane, fetched)
+        if nobody and failure is not None:
+            self._say_what_to_check(visit, lane, failure, fetched, now, changes)
         if kind is _ROBOTS:
             policy = reading if isinstance(reading, Policy) else None
-            self.discovery.robots(visit, fetched, answer, policy, now, utc, changes)
+            self.discovery.robots(visit, fetched, answer, policy, now, utc, changes, nobody=nobody)
+            if nobody and frontier.book.tries_missing_twice and frontier.book.allows_some(visit.task):
+                self._miss(visit, lane, failure or Failure.ROBOTS_UNREACHABLE, fetched, now, utc, changes)
+        elif nobody and failure is not None and frontier.tries_missing_twice:
+            self._miss(visit, lane, failure, fetched, now, utc, changes)
         elif failure is not None and self._retries(visit, failure, fetched):
             self._again(visit, lane, failure, fetched, now)
         elif kind is _SITEMAP:
@@ -129,14 +190,21 @@ class CrawlPlan(Intake):
             own = self.discovery.sitemap(visit, fetched, failure, document, now, utc, changes)
             self.pour_in(Inflow(lists(own, visit, self.scope)), now, utc, changes)
         elif unchanged and failure is None:
+            self.tail.delivered(lane.domain)
             frontier.await_store(Recall(visit, fetched=fetched))  # ends when its links are followed, which lie there
         elif status in REDIRECTS and fetched.failure is None:
-            self._redirect(visit, fetched, now, utc, changes)
+            self.redirection.settle(visit, fetched, now, utc, changes)
         else:
             page = reading if isinstance(reading, Page) else None
             self._finish(visit, lane, fetched, failure, page, now, utc, changes)
         frontier.look_again(lane, now)
-        return changes
+
+    def _repeat(self, visit: Visit, permit: Permit, lane: Lane, now: float, changes: Changes) -> None:
+        """A kept connection broke before the first byte of an answer: nobody's failure, and the request is made good
+        over a new one as soon as its domain may be asked (RFC 9110 9.2.2). What breaks there is the site's."""
+        changes.events = (*changes.events, *lane.pace.settle(permit, NOBODYS, now))
+        lane.push(visit.over_new_connection())
+        self.frontier.look_again(lane, now)
 
     def _watch(self, lane: Lane, failure: Failure | None, changes: Changes) -> None:
         """Count what goes wrong at a domain without a success in between."""
@@ -152,9 +220,10 @@ class CrawlPlan(Intake):
             if lane.limit_streak == self.settings.cancel_on_limit_streak:
                 reason = f"{lane.limit_streak} refusals in a row at the longest delay"
                 lane.over = Over(State.DEFERRED, Failure.CANCELLED, reason)
+                self.cancelled_because = self.cancelled_because or f"{lane.domain}: {reason}"
 
     def cancelled(self, ready: Ready, now: float, utc: datetime) -> Changes:
-        """Nobody waits for this answer any more; the URL is handed back."""
+        """Nobody waits for this answer any more; the URL is handed back, or ends with its domain."""
         visit, permit = ready
         changes = Changes()
         frontier = self.frontier
@@ -166,7 +235,7 @@ class CrawlPlan(Intake):
         elif visit.kind is Kind.SITEMAP:
             frontier.lose_sitemap(visit, Failure.CANCELLED, now, utc)
         else:
-            frontier.close_task(Final(visit, *STOPPED), changes)
+            frontier.close_task(Final(visit, *(STOPPED if frontier.draining else lane.over or STOPPED)), changes)
         frontier.look_again(lane, now)
         return changes
 
@@ -177,6 +246,7 @@ class CrawlPlan(Intake):
         """
         visit, permit = ready
         changes, frontier = Changes(), self.frontier
+        self.patience.inquiry.drop(permit)
         lane = frontier.landed(visit, permit)
         changes.events = lane.pace.settle(permit, Answer(failure=Failure.CANCELLED), now)
         run_at = retry_at(visit.attempt, now, lane.pace.not_before, frontier.registry.settings, self._random)
@@ -189,48 +259,52 @@ class CrawlPlan(Intake):
 
     # -- pages
 
-    def _redirect(self, visit: Visit, fetched: Fetched, now: float, utc: datetime, changes: Changes) -> None:
-        """Every hop is a new request: through the gate, the scope, and then robots.txt and pace of its own host."""
-        target = target_of(visit, fetched.headers)
-        if isinstance(target, Refusal):
-            nowhere = location_of(fetched.headers) is None
-            failure = Failure.NETWORK_PROTOCOL_ERROR if nowhere else Failure.OUT_OF_SCOPE
-            self._close(visit, State.FAILED, failure, f"redirect: {target.why}", fetched, None, changes)
-        elif len(visit.trail) >= self.settings.max_redirects or target in visit.trail or target == visit.url:
-            self._close(visit, State.FAILED, Failure.TOO_MANY_REDIRECTS, target, fetched, None, changes)
-        elif (out := self._out(visit, target)) is not None:
-            self._close(visit, State.SKIPPED, Failure.OUT_OF_SCOPE, f"redirect: {out}", fetched, None, changes)
+    def _found_nobody(self, visit: Visit, lane: Lane, fetched: Fetched) -> bool:
+        """Whether nobody was there, and never has been in this run: not where our proxy or this machine failed."""
+        ours = fetched.proxy_fault or fetched.local_fault
+        return not ours and found_nobody(fetched.failure, fetched.phase) and not lane.presence.has_answered(visit.url)
+
+    def _say_what_to_check(
+        self, visit: Visit, lane: Lane, failure: Failure, fetched: Fetched, now: float, changes: Changes
+    ) -> None:
+        frontier = self.frontier
+        last = not (frontier.tries_missing_twice and frontier.book.tries_missing_twice)  # there may be no other
+        probe = self.hint.nobody(visit.url, failure, fetched, now, changes, last=last)
+        if probe is not None:
+            lane.push(probe)
+
+    def _answer_hint(
+        self, visit: Visit, lane: Lane, fetched: Fetched, answer: Answer, reading: Reading, now: float, utc: datetime,
+        changes: Changes,
+    ) -> None:  # fmt: skip
+        """The other scheme was asked for its robots.txt. If it has one it is heeded; nothing else follows from it."""
+        self.hint.answered(visit, fetched, changes)
+        if fetched.failure is None and fetched.status not in REDIRECTS:
+            policy = reading if isinstance(reading, Policy) else None
+            self.discovery.robots(visit, fetched, answer, policy, now, utc, changes, nobody=False)
         else:
-            hop = visit.redirected_to(target, domain_of(visit.url))
-            self._move_home(visit, target, now, utc)
-            if target in self.stored and not visit.stored:  # it is there, and leads on from there
-                found = hop._replace(task=target, trail=())
-                self.take(Found(found), now, utc, changes)
-                new = False
-            else:
-                new = self.seen.add(target) or visit.found_by is FoundBy.SEED
-            if new:
-                self.frontier.add(hop, now, utc)
-            else:  # a hundred links that lead to one login page ask for it once
-                self._close(hop, State.DONE, None, "redirect: the target has a row of its own", fetched, None, changes)
+            self.frontier.book.forget_ask(visit.task)
+            self.frontier.release(visit.task, now, utc)
+        self.frontier.look_again(lane, now)
 
-    def _out(self, visit: Visit, target: str) -> str | None:
-        """Why a redirect is not followed, or None: to another domain it counts as a page of that one [D3]."""
-        out = self.scope.judge(target)
-        if out is not None:
-            return out.value
-        frontier, most = self.frontier, self.settings.max_pages_per_domain
-        domain = frontier.key_of(target)
-        if most is not None and domain != frontier.key_of(visit.url):
-            if frontier.pages.get(domain, 0) >= most:
-                return "max_pages_per_domain"
-            frontier.pages[domain] = frontier.pages.get(domain, 0) + 1
-        return None
-
-    def _move_home(self, visit: Visit, target: str, now: float, utc: datetime) -> None:
-        """A site typed as example.com often lives at www.example.com: then that is where its sitemaps are."""
-        if visit.found_by is FoundBy.SEED and self.frontier.has_sitemaps(origin_of(visit.url)) is False:
-            self.discovery.discover(target, now, utc)
+    def _miss(
+        self, visit: Visit, lane: Lane, failure: Failure, fetched: Fetched, now: float, utc: datetime, changes: Changes
+    ) -> None:
+        """Nobody is there. One more try some seconds later, for all URLs of the origin together; then it is over."""
+        origin, kind = origin_of(visit.url), visit.kind
+        tries = lane.presence.missed(origin)
+        if tries < TRIES_MAX:
+            lane.rest_until = max(lane.rest_until, now + MISSED_WAIT_S * (1.0 + self._random()))
+            if kind is not _ROBOTS:
+                lane.push(visit.again(new_name=failure is Failure.NETWORK_DNS_FAILURE))
+            return
+        over = Over(State.FAILED, failure, f"{fetched.detail or failure.value}; tried {tries} times")
+        lane.presence.end(origin, over)
+        if kind is _PAGE:
+            self._close(visit, *over, fetched, None, changes)
+        elif kind is _SITEMAP:
+            self.frontier.lose_sitemap(visit, failure, now, utc)
+        self.discovery.end_all(origin, over, now, utc, changes)
 
     def _retries(self, visit: Visit, failure: Failure, fetched: Fetched) -> bool:
         wanted = LESSONS[failure].retried or fetched.status in self.settings.retry_statuses
@@ -243,7 +317,7 @@ class CrawlPlan(Intake):
             run_at = max(run_at, now + ONCE_MORE_WAIT_S)
         elif LESSONS[failure].outcome is not Outcome.LIMITED:
             run_at = retry_at(visit.attempt, now, run_at, self.frontier.registry.settings, self._random) or run_at
-        lane.push_later(visit.again(), run_at)
+        lane.push_later(visit.again(new_name=failure is Failure.NETWORK_DNS_FAILURE), run_at)
 
     def _finish(
         self, visit: Visit, lane: Lane, fetched: Fetched, failure: Failure | None, page: Page | None,
@@ -252,18 +326,26 @@ class CrawlPlan(Intake):
         if failure is None:
             final = self._final(visit, _DONE, None, fetched.detail, fetched, page)
             lane.failed_streak = 0
+            self.tail.delivered(lane.domain)
             leads = Leads() if page is None else Leads.of(page)
             self.pour_in(Inflow(self.found_on(visit, leads), final), now, utc, changes)
         elif failure is Failure.ADDRESS_FORBIDDEN:
             # Says nothing about the domain: others could otherwise end it by linking to it.
             self._close(visit, State.SKIPPED, failure, fetched.detail, fetched, None, changes)
+        elif failure is Failure.CONTENT_TYPE_REJECTED:  # by the user, who has no use for it
+            self._close(visit, State.SKIPPED, failure, fetched.detail, fetched, None, changes)
         else:
             self._close(visit, State.FAILED, failure, fetched.detail, fetched, page, changes)
-            lane.failed_streak += 1
-            if lane.failed_streak >= self.settings.job_failure_threshold:
-                reason = f"{lane.failed_streak} URLs of this domain failed in a row"
-                lane.over = lane.over or Over(State.FAILED, failure, reason)
-                self.frontier.given_up.add(lane.domain)
+            if not speaks_of_url_alone(failure, fetched.status):
+                self._count_failed(lane, failure)
+
+    def _count_failed(self, lane: Lane, failure: Failure) -> None:
+        """One more in a row. What is given up then was never asked for, and the next crawl asks for it."""
+        lane.failed_streak += 1
+        if lane.failed_streak >= self.settings.job_failure_threshold:
+            reason = f"{lane.failed_streak} URLs of this domain failed in a row, the last with {failure}"
+            lane.over = lane.over or Over(State.FAILED, Failure.DOMAIN_GIVEN_UP, reason)
+            self.frontier.given_up.add(lane.domain)
 
     def _close(
         self, visit: Visit, state: State, failure: Failure | None, reason: str,
@@ -277,15 +359,3 @@ class CrawlPlan(Intake):
     ) -> Final:  # fmt: skip
         keeps = _NOINDEX[self.settings.noindex] if page is not None and page.robots.noindex else _ALL
         return Final(visit, state, failure, reason, fetched, page, keeps)
-
-
-def _answer(fetched: Fetched, utc: datetime) -> Answer:
-    """What the pace may learn. A fault of our proxy or of this machine says nothing about the site."""
-    if fetched.proxy_fault or fetched.local_fault:
-        return Answer(failure=Failure.CANCELLED)
-    status, failure, headers, elapsed_s = fetched.status, fetched.failure, fetched.headers, fetched.ttfb_s
-    if elapsed_s is None:
-        elapsed_s = fetched.elapsed_s
-    if not headers.has_any(TELLING):
-        return Answer(status, failure, elapsed_s)  # nearly every answer
-    return read_answer(status=status, headers=headers, failure=failure, elapsed_s=elapsed_s, utc=utc)

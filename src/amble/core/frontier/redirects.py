@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from amble.core.addresses import is_public
+from amble.core.frontier.changes import Fetched
 from amble.core.frontier.visit import Visit
 from amble.core.headers import Headers
 from amble.core.urls import Refusal, normalize
@@ -19,3 +21,8 @@ def target_of(visit: Visit, headers: Headers) -> str | Refusal:
     """The URL of the next hop, if it is one that may enter at all."""
     location = location_of(headers)
     return Refusal.NOT_A_URL if location is None else normalize(location, visit.url)
+
+
+def is_private(fetched: Fetched) -> bool:
+    """Whether an answer came from a private address. Whoever is behind a proxy is not known."""
+    return fetched.peer_ip is not None and not fetched.proxied and not is_public(fetched.peer_ip)

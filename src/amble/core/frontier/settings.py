@@ -18,7 +18,9 @@ class VisitSettings(CheckedModel):
     """Which URLs a crawl visits, and what it keeps of them."""
 
     follow_links: Literal["auto", True, False] = Field(
-        default="auto", description="auto: links are followed where a site has no sitemap"
+        default="auto",
+        description="auto: links are followed where a site has no sitemap; true: and no page waits for a sitemap that "
+        "robots.txt does not name",
     )
     discover: bool | None = Field(
         default=None, description="look for sitemaps; none: for a host or a root URL, not for a page"
@@ -64,11 +66,19 @@ class VisitSettings(CheckedModel):
     domain_stall_timeout: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = Field(
         default=1_800.0, description="a domain blocked this long without a success hands its URLs back as deferred"
     )
+    max_tail: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = Field(
+        default=120.0,
+        description="when nothing but failing domains is left, those without a page in this run are waited for so long",
+    )
     job_failure_threshold: Count = Field(
-        default=20, description="so many failed URLs of one domain in a row end its remaining ones"
+        default=20,
+        description="so many failed URLs of one domain in a row end its remaining ones; those that are missing, too "
+        "large or of a type that is not wanted do not count",
     )
     cancel_on_limit_streak: Count | None = Field(
-        default=None, description="end a domain after so many refusals in a row at the longest delay; none: never"
+        default=None,
+        description="give up a domain after so many refusals in a row at the longest delay, and end the job as "
+        "cancelled when the others are done; none: never",
     )
 
     @model_validator(mode="after")

@@ -11,9 +11,11 @@ class Block:
     __slots__ = (
         "explained",
         "failed_probes",
+        "failing",
         "first_at",
         "in_flight",
         "last_at",
+        "latency_s",
         "limited",
         "opened_at",
         "pause_s",
@@ -27,7 +29,13 @@ class Block:
     )
 
     def __init__(
-        self, opened_at: float, first_at: float, seq: int, in_flight: int, until_before: float = -math.inf
+        self,
+        opened_at: float,
+        first_at: float,
+        seq: int,
+        in_flight: int,
+        until_before: float = -math.inf,
+        latency_s: float | None = None,
     ) -> None:
         self.opened_at = opened_at
         self.first_at = first_at  # when the first refused request was sent
@@ -35,6 +43,8 @@ class Block:
         self.release_at: float | None = None  # the end of Retry-After, counted from the send
         self.seq = seq  # of the first refused request
         self.in_flight = in_flight  # when it was sent, itself included
+        self.latency_s = latency_s  # of the answers before it
+        self.failing = True  # every refusal in it was a failure of the server or of the network
         self.explained = False  # by a cause other than the rate, which then need not be cut
         self.rate = 0.0  # the strategy's rate at that moment
         self.pause_s = 0.0
@@ -49,8 +59,10 @@ class Block:
         self.failed_probes += 1
         self.probe_successes = 0
 
-    def refused(self, sent_at: float, retry_after_s: float | None) -> None:
+    def refused(self, sent_at: float, retry_after_s: float | None, *, failing: bool) -> None:
         """One more request was refused; those sent before the block was known are part of it."""
+        self.failing = self.failing and failing
         self.last_at = max(self.last_at, sent_at)
         if retry_after_s is not None:
-            self.release_at = max(self.release_at or 0.0, sent_at + retry_after_s)
+            released_at = sent_at + retry_after_s
+            self.release_at = released_at if self.release_at is None else max(self.release_at, released_at)

@@ -12,6 +12,7 @@ from functools import reduce
 
 from amble.core.pacing.bounds import Bounds, Random
 from amble.core.pacing.learned import Learned, blocked_until, learn, restore, worth_keeping
+from amble.core.pacing.machine import MachinePace
 from amble.core.pacing.pace import NEVER, Pace
 from amble.core.pacing.packed import Packed, unpack
 from amble.core.pacing.permit import Permit
@@ -47,14 +48,15 @@ class Commons:
         self._turns: dict[str, Turns] = {}  # of domains that more than one crawls
         self._strictest_of: dict[tuple[Bounds, ...], Bounds] = {}  # few, for any number of domains
 
-    def join(self, settings: PacingSettings, random: Random) -> Member:
+    def join(self, settings: PacingSettings, random: Random, machine: MachinePace | None = None) -> Member:
         """A registry for one more crawl; nothing is common before it asks for its first domain."""
-        return Member(self, settings, random)
+        return Member(self, settings, random, machine)
 
     def bind(self, member: Member, pace: Pace) -> None:
         """From now on this member crawls the domain as well, and its own bounds hold for everybody."""
         self.members[member] = None
         member.domains.add(pace.domain)
+        pace.machine = pace.machine or member.machine  # one that shares its pace with other processes is enough
         self._keep(pace, [each.bounds_of(pace.domain) for each in self.crawling(pace.domain)])
 
     def bind_address(self, member: Member, pace: Pace) -> None:
@@ -162,8 +164,10 @@ class Commons:
 class Member(Registry):
     """One crawl's view of the common paces: its own settings, its own list of what it has not saved yet."""
 
-    def __init__(self, commons: Commons, settings: PacingSettings, random: Random) -> None:
-        super().__init__(settings, random)
+    def __init__(
+        self, commons: Commons, settings: PacingSettings, random: Random, machine: MachinePace | None = None
+    ) -> None:
+        super().__init__(settings, random, machine=machine)
         self._commons = commons
         self._paces, self._known, self._asked_s = commons.paces, commons.known, commons.asked_s
         self._addresses, self._address_of = commons.addresses, commons.address_of
@@ -242,8 +246,9 @@ def _hand_over(pace: Pace, bounds: Bounds) -> None:
     """To the strategy of these bounds, which goes on from the delay in force."""
     was = pace.strategy
     if was.name == bounds.strategy == "gauge":
-        return  # it has no settings, and knows more than it would save
+        return  # its settings are the first crawl's, and it knows more than it would save
     pace.strategy = make_strategy(bounds.strategy, bounds.settings)
     if was.learned:
         numbers = {"delay_s": was.delay_s}
-        pace.strategy.load(numbers | was.save() if was.name == pace.strategy.name else numbers, trust=1.0)
+        numbers |= was.save() if was.name == pace.strategy.name else {}
+        pace.strategy.load(numbers, trust=1.0, now=pace.idle_since())

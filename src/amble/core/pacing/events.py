@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 
@@ -54,11 +56,21 @@ class CircuitClosed(NamedTuple):
     reason: str
 
 
+class ConcurrencyReason(StrEnum):
+    """What changed how many requests a domain gets at once."""
+
+    DELAY_GREW = "the delay grew"
+    DELAY_FELL = "the delay fell"
+    CAP_FOUND = "the site refuses more at once"
+    CAP_LIFTED = "more at once are tried again"
+    BOUNDS = "by the settings and robots.txt"
+
+
 class ConcurrencyChanged(NamedTuple):
     domain: str
     parallel: int
     was: int
-    reason: str
+    reason: ConcurrencyReason
 
 
 class PermitLost(NamedTuple):
@@ -76,6 +88,25 @@ class RobotsMissed(NamedTuple):
     wait_s: float | None  # until it is asked for again; None: its URLs have ended
 
 
+class NobodyThere(NamedTuple):
+    """A request met nobody where it was sent, and nobody ever answered there. Said of the first in a job."""
+
+    domain: str
+    origin: str
+    reason: str
+    check: str  # what may be wrong
+
+
+class TailBegan(NamedTuple):
+    """Nothing but failing domains is left."""
+
+    domain: str  # none in particular
+    given_up: Sequence[str]  # those that have brought no page in this run, and end
+    wait_s: float  # until then
+    others: int  # that have, and are waited for
+    others_wait_s: float
+
+
 class NetworkDown(NamedTuple):
     """Nearly everything fails at once: nothing is sent but a trial now and then, and no domain learns from it."""
 
@@ -89,6 +120,13 @@ class NetworkBack(NamedTuple):
     down_s: float
 
 
+class NobodyReached(NamedTuple):
+    """In this run not one site was reached, and all for the same reason: somebody else answers for them."""
+
+    domain: str  # none in particular
+    reason: str
+
+
 Event = (
     PaceChanged
     | BlockOpened
@@ -100,6 +138,9 @@ Event = (
     | ConcurrencyChanged
     | PermitLost
     | RobotsMissed
+    | NobodyThere
+    | TailBegan
     | NetworkDown
     | NetworkBack
+    | NobodyReached
 )

@@ -10,6 +10,9 @@ import math
 
 EWMA_SHARE = 0.2
 KEPT = 64
+# A page that takes so many times as long as is usual at its domain hangs: once so many answers have shown what that is,
+# and never sooner than after this time.
+HANGS_TIMES, HANGS_ANSWERS, HANGS_S = 20.0, 10, 5.0
 
 _STEPS = 18.0
 _SHORTEST_S = 0.001
@@ -30,3 +33,10 @@ def percentile_s(ring: bytes, share: float = 0.95) -> float | None:
     ranked = sorted(ring)
     code = ranked[max(0, math.ceil(share * len(ranked)) - 1)]
     return _SHORTEST_S * math.exp(code / _STEPS)
+
+
+def hangs_after_s(ring: bytes) -> float | None:
+    """How long a page may wait for the headers of its answer at its first try. None: no saying yet."""
+    if len(ring) < HANGS_ANSWERS:
+        return None
+    return max(HANGS_S, HANGS_TIMES * (percentile_s(ring, 0.5) or 0.0))

@@ -116,5 +116,5 @@ def restore(pace: Pace, learned: Learned, now: float, utc: datetime) -> None:
         numbers: dict[str, float] = {"delay_s": learned.adaptive_delay_seconds}
         if learned.strategy == pace.strategy.name:
             numbers |= learned.numbers
-        pace.strategy.load(numbers, trust=trusted)
+        pace.strategy.load(numbers, trust=trusted, now=now)
     pace.resume_silently(now)

@@ -23,14 +23,18 @@ from amble.core.pacing.events import (
 )
 from amble.core.pacing.latency import EWMA_SHARE, remember
 from amble.core.pacing.permit import Permit, PermitState
+from amble.core.pacing.quota_window import QuotaWindow
 from amble.core.pacing.state import NEVER, SILENT, TOLD, PaceState
+from amble.core.pacing.strategies.base import ALONE_S
 from amble.core.pacing.trouble import Trouble
-from amble.core.quota import LONGEST_RESET_S, Quota
+from amble.core.quota import Quota
 from amble.errors import AlreadySettled
 
 # Enum members by a plain name: looking them up in their class costs more than all else on the way of an answer.
 ISSUED, SETTLED, LOST = PermitState
 SUCCESS, LIMITED, FAILED, IGNORED = Outcome
+FIRST_TRIAL_S = 1.0  # after the circuit opened on failures alone
+OFTEN_GROWTH, OFTEN_FOR_S = 1.35, 60.0  # of the pauses of a site that only fails, for so long
 _TELLING = frozenset({403, 429})  # statuses below 500 that may say something about the pace
 
 
@@ -55,16 +59,22 @@ class Pace(PaceState):
             not_before = self.blocked_until
         if now < not_before:
             return not_before
+        if self.quota is not None and now < (spent_until := self.quota.spent_until(self.in_flight)):
+            return spent_until  # or sooner, when one under way turns out to have been counted
         if self.leaving is not None and self.gap_s > 0 and now < (lost_at := self._lost_at(self.leaving)):
             self.leaving.awaited = True  # when it leaves is when the gap begins
             return lost_at
         block = self.block
         while (flying := self.flying) is not None and (
-            len(flying) >= self.parallel or (block and block.probes_out >= self._probes_max())
+            len(flying) >= self.parallel or self.strategy.alone or (block and block.probes_out >= self._probes_max())
         ):
             oldest = flying[0]
-            if now < (lost_at := self._lost_at(oldest)):
-                return lost_at
+            if self.strategy.alone and now >= oldest.sent_at + ALONE_S:
+                self.strategy.end_alone()
+                self._respace()
+                continue
+            if now < (free_at := self._free_at(oldest)):
+                return free_at
             self._lose(oldest)
         shared = None
         if self.shared is not None:
@@ -72,6 +82,10 @@ class Pace(PaceState):
             if isinstance(got, float):
                 return got
             shared = got
+        if self.machine is not None and (refused_until := self._refused_by_others(self.machine, now)) is not None:
+            if shared is not None and self.shared is not None:
+                self.shared.cancel(shared)
+            return refused_until
         self.seq += 1
         in_flight = 1 if flying is None else len(flying) + 1
         permit = Permit(
@@ -98,15 +112,17 @@ class Pace(PaceState):
         """When to ask again, as far as is known before anything is settled: with every slot taken, when the first of
         them counts as lost."""
         flying = self.flying
-        if flying is None or len(flying) < self.parallel:
+        if flying is None or (len(flying) < self.parallel and not self.strategy.alone):
             return self.not_before
-        return max(self.not_before, self._lost_at(flying[0]))
+        return max(self.not_before, self._free_at(flying[0]))
 
     def ready(self, now: float) -> bool:
         """Whether the domain itself holds nothing up; its address still may."""
         if now < self.not_before or (self.leaving is not None and self.gap_s > 0):
             return False
         block, in_flight = self.block, self.in_flight
+        if in_flight and self.strategy.alone:
+            return False
         return in_flight < self.parallel and not (in_flight and block and block.probes_out >= self._probes_max())
 
     def expect(self, permit: Permit) -> None:
@@ -115,6 +131,8 @@ class Pace(PaceState):
         Two that connect side by side could leave together, however far apart they set out [P1].
         """
         self.leaving = permit
+        if self.machine is not None and self._is_spaced:
+            self.machine.expect(self.domain, permit.sent_at)
         if permit.shared is not None and permit.holder is not None:
             permit.holder.expect(permit.shared)
 
@@ -123,6 +141,8 @@ class Pace(PaceState):
         permit.sent_at = now
         if self.leaving is permit:
             self.leaving = None
+        if self.machine is not None and (permit.gap_s > 0 or self._is_spaced):
+            self.machine.sent(self.domain, now)
         if permit.shared is not None and permit.holder is not None:
             permit.holder.sent(permit.shared, now)
         if permit.seq != self.seq:
@@ -140,6 +160,8 @@ class Pace(PaceState):
         if permit.shared is not None and permit.holder is not None:
             permit.holder.cancel(permit.shared)
         self._land(permit)
+        if self.machine is not None:
+            self.machine.cancel(self.domain, permit.sent_at)
         self.strategy.on_cancel(permit)
         if permit.seq == self.seq:
             self.seq -= 1
@@ -147,17 +169,16 @@ class Pace(PaceState):
             self.jitter_s = 0.0
         self._respace()
 
+    def lose_flying(self) -> None:
+        """Whoever has a permit will never say what came of it."""
+        while self.flying:
+            self._lose(self.flying[0])
+
     def give_back(self, permit: Permit) -> None:
         """The request is over, and what came of it says nothing here: an address learns from none of its domains."""
         if permit.state is ISSUED:
             permit.state = SETTLED
             self._land(permit)
-
-    def resume_silently(self, now: float) -> None:
-        """Start as if a request had just been sent: an earlier run may have sent one."""
-        self.last_start = now
-        self.told_delay_s = self.strategy.delay_s
-        self._respace()
 
     # -- learning
 
@@ -187,11 +208,17 @@ class Pace(PaceState):
             self._failed(permit, now)
         used_up_s = 0.0
         if quota is not None:
-            used_up_s = self._obey(quota, now)
-        elif self.quota_gap_s and now >= self.quota_until:
-            self.quota_gap_s = 0.0  # until then it holds, whatever a page of another kind leaves out
-        if (retry_after_s is not None or used_up_s) and self.blocked_until > until_was:
-            self._tell_pause(answer, used_up_s, until_was, now)
+            used_up_s = self._obey(quota, permit.sent_at, now)
+        elif self.quota is not None:
+            # Until its end a window holds, whatever a page of another kind leaves out.
+            self.quota.answered_without()
+            if now >= self.quota.until:
+                self.quota.gap_s = 0.0
+        if self.blocked_until > until_was:
+            if retry_after_s is not None or used_up_s:
+                self._tell_pause(answer, used_up_s, until_was, now)
+            if self.machine is not None:
+                self.machine.block(self.domain, self.blocked_until)
         self._respace()
         if abs(self.strategy.delay_s - self.told_delay_s) > TOLD * self.told_delay_s:
             self._tell_pace()
@@ -240,21 +267,25 @@ class Pace(PaceState):
         if permit.epoch != self.epoch:
             # One event per block: refusals of requests sent before it was known belong to it.
             if block is not None:
-                block.refused(permit.sent_at, answer.retry_after_s)
+                block.refused(permit.sent_at, answer.retry_after_s, failing=_is_failure(answer))
             return
         self.success_streak = 0
         trouble.error_streak += 1
         self.unsaved = True
+        if self.quota is not None:
+            self.quota.refused()
         if block is None:
             block = self._open(permit, now)
         else:
             block.probe_failed()
         first = not block.limited
         block.limited = True
-        block.refused(permit.sent_at, answer.retry_after_s)
+        block.refused(permit.sent_at, answer.retry_after_s, failing=_is_failure(answer))
         pause_s = self.strategy.on_block(block, now) if first else self.strategy.on_refused(block, now)
         reopened = block.tripped
-        block.pause_s = max(pause_s, self._longer_s(block)) if reopened else pause_s
+        if reopened:
+            pause_s = self._longer_s(block, now) if block.failing else max(pause_s, self._longer_s(block, now))
+        block.pause_s = pause_s
         if answer.retry_after_s is None:
             self._stay_away(block.pause_s, now)
             self._count_failure(permit, now)  # a directed Retry-After alone does not trip the breaker
@@ -274,7 +305,8 @@ class Pace(PaceState):
         self.strategy.on_failed(permit, now)
         if block is not None:
             block.probe_failed()
-            block.pause_s = self._longer_s(block)
+            block.last_at = max(block.last_at, permit.sent_at)
+            block.pause_s = self._longer_s(block, now)
             self._stay_away(block.pause_s, now)
             if block.tripped:
                 wait_s = self.blocked_until - now
@@ -291,19 +323,24 @@ class Pace(PaceState):
         if block is None:
             block = self._open(permit, now)
         block.tripped = True
-        block.pause_s = max(block.pause_s, self.bounds.settings.open_state_duration)
+        # A site that is down comes back at any moment; one that refuses has said that it wants to be left alone.
+        first_s = min(FIRST_TRIAL_S, self._shut_s) if block.failing else self._shut_s
+        block.pause_s = max(block.pause_s, first_s)
         self._stay_away(block.pause_s, now)
         self._tell(CircuitOpened(self.domain, self.blocked_until - now, trouble.error_streak, reason))
 
-    def _obey(self, quota: Quota, now: float) -> float:
-        """Spread what is left; where nothing is, wait for more. Returns seconds in which to send nothing."""
-        in_flight = self.in_flight + 1  # with the one just answered, which the server has counted
-        if quota.remaining <= in_flight - 1 or quota.remaining < 1:
-            self._asked_to_wait(quota.reset_s, now)
-            return quota.reset_s
-        self.strategy.on_quota(quota, in_flight)
-        self.quota_gap_s = min(1 / (0.98 * quota.rate(in_flight)), LONGEST_RESET_S)
-        self.quota_until = now + quota.reset_s
+    def _obey(self, quota: Quota, sent_at: float, now: float) -> float:
+        """Spend what is left; where nothing is, wait for more. Returns seconds in which to send nothing."""
+        window = self.quota
+        if window is None:
+            window = self.quota = QuotaWindow()
+        in_flight = self.in_flight
+        window.told(quota, sent_at, in_flight, now)
+        if window.remaining - in_flight < 1:
+            wait_s = window.until - now
+            self._asked_to_wait(wait_s, now)
+            return wait_s
+        self.strategy.on_quota(window.gap_s)
         return 0.0
 
     # -- blocks
@@ -316,6 +353,8 @@ class Pace(PaceState):
         if block is not None and not block.limited:
             self.block = None
             self.epoch += 1
+            if self.machine is not None:
+                self.machine.pardon(self.domain, self.blocked_until, block.until_before)
             self.blocked_until = block.until_before
             self.strategy.on_outage(now - block.first_at)
             self._tell(CircuitClosed(self.domain, now - block.opened_at, "it was the network"))
@@ -325,7 +364,9 @@ class Pace(PaceState):
 
     def _open(self, permit: Permit, now: float) -> Block:
         self.epoch += 1
-        self.block = Block(now, permit.sent_at, permit.seq, permit.in_flight, self.blocked_until)
+        self.block = Block(
+            now, permit.sent_at, permit.seq, permit.in_flight, self.blocked_until, self.latency_s
+        )  # fmt: skip
         return self.block
 
     def _close(self, block: Block, probe: Permit, now: float) -> None:
@@ -342,20 +383,18 @@ class Pace(PaceState):
             self._trouble().forget_failures()
             self._tell(CircuitClosed(self.domain, now - block.opened_at, "trial succeeded"))
 
-    def _asked_to_wait(self, asked_s: float, now: float) -> None:
-        # Jitter only upward: never inside the time the server named.
-        wait_s = asked_s * (1 + 0.02 * self.bounds.random()) + 0.02
-        self.blocked_until = max(self.blocked_until, now + wait_s)
-        self._outlast_block(now + wait_s)
-        self.unsaved = True  # on a redirect, too: the next run must keep to it
+    @property
+    def _shut_s(self) -> float:
+        return self.bounds.settings.open_state_duration
 
-    def _stay_away(self, pause_s: float, now: float) -> None:
-        # Jitter only upward, so that many domains released together do not return in step.
-        self.blocked_until = max(self.blocked_until, now + pause_s * (1 + 0.1 * self.bounds.random()))
-
-    def _longer_s(self, block: Block) -> float:
-        """The pause after a trial that failed: twice the last one, up to the longest, and never shorter."""
-        return max(block.pause_s, min(2 * block.pause_s, self.bounds.settings.open_state_duration_max))
+    def _longer_s(self, block: Block, now: float) -> float:
+        """The pause after a trial that failed: twice the last one, up to the longest, and never shorter. In the first
+        minute of a site that only fails they grow more slowly, so that about a quarter is added to its outage."""
+        if block.failing and now - block.opened_at < OFTEN_FOR_S:
+            longer_s = min(OFTEN_GROWTH * block.pause_s, self._shut_s)
+        else:
+            longer_s = min(2 * block.pause_s, self.bounds.settings.open_state_duration_max)
+        return max(block.pause_s, longer_s)
 
     def _probes_max(self) -> int:
         tripped = self.block is not None and self.block.tripped
@@ -374,6 +413,8 @@ class Pace(PaceState):
         flying = self.flying or []
         if self.leaving is permit:
             self.leaving = None
+            if self.machine is not None:
+                self.machine.left(self.domain)
         if len(flying) <= 1:
             self.flying = None
         else:
@@ -386,10 +427,20 @@ class Pace(PaceState):
     def _lost_at(self, permit: Permit) -> float:
         return permit.sent_at + self.bounds.settings.permit_timeout
 
+    def _free_at(self, oldest: Permit) -> float:
+        """When the place of the oldest request is free at the latest, or nobody waits for it any more."""
+        lost_at = self._lost_at(oldest)
+        return min(lost_at, oldest.sent_at + ALONE_S) if self.strategy.alone else lost_at
+
     def _lose(self, permit: Permit) -> None:
         permit.state = LOST
         self._land(permit)
         self._tell(PermitLost(self.domain, permit.seq, "not settled in time"))
+
+
+def _is_failure(answer: Answer) -> bool:
+    """Whether a refusal may as well be a site that is down."""
+    return answer.status is not None and answer.status >= 500 and not answer.challenge
 
 
 __all__ = ["NEVER", "SILENT", "Pace"]

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from amble.core.pacing.bounds import Random, Rulebook
 from amble.core.pacing.learned import Learned, blocked_until, learn, restore, worth_keeping
+from amble.core.pacing.machine import MachinePace
 from amble.core.pacing.pace import NEVER, Pace
 from amble.core.pacing.packed import Packed, pack, unpack
 from amble.core.pacing.permit import Permit
@@ -20,9 +21,16 @@ _EVICT_SHARE = 64  # when full, this fraction of the domains goes at once, so th
 class Registry:
     """Not safe for threads by itself: its shard holds the lock."""
 
-    def __init__(self, settings: PacingSettings, random: Random, domains_max: int | None = None) -> None:
+    def __init__(
+        self,
+        settings: PacingSettings,
+        random: Random,
+        domains_max: int | None = None,
+        machine: MachinePace | None = None,
+    ) -> None:
         self.settings = settings
         self.domains_max = settings.max_domains if domains_max is None else domains_max
+        self.machine = machine  # what the processes of this machine share
         self.evicted = 0
         self.waited_for: Container[str] = ()  # domains that somebody queues for; they are not forgotten meanwhile
         self._rulebook = Rulebook(settings, random)
@@ -65,6 +73,10 @@ class Registry:
                 pace.blocked_until = max(pace.blocked_until, self._blocked.pop(domain, NEVER))
                 restore(pace, replace(unpack(domain, known), blocked_until_at=None), now, utc)
             self._paces[domain] = pace
+            if self.machine is not None:
+                pace.machine = self.machine
+                if pace.blocked_until > now:
+                    self.machine.block(domain, pace.blocked_until)
         return pace
 
     def share(self, pace: Pace, address: str, now: float) -> None:
@@ -116,6 +128,11 @@ class Registry:
                 pace.unsaved = False
                 rows.append(learn(pace, now, utc))
         return rows
+
+    def lose_flying(self) -> None:
+        """Whoever has a permit will never say what came of it."""
+        for pace in (*self._paces.values(), *self._addresses.values()):
+            pace.lose_flying()
 
     def sweep(self, now: float, utc: datetime) -> int:
         """Forget domains idle for longer than `domain_state_ttl`; cheap enough to call often. Returns how many."""

@@ -64,6 +64,14 @@ class PacingSettings(CheckedModel):
     min_address_delay: Seconds = Field(
         default=0.0, description="gap between requests to one IP address, over all its domains"
     )
+    max_retry_after: Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False)] = Field(
+        default=86_400.0,
+        description="longest Retry-After that is kept; a domain that asks for more hands its URLs back as deferred",
+    )
+    share_pace: Literal["machine", "process"] = Field(
+        default="machine",
+        description="who keeps to one pace of a domain: every process of this user on this machine, or each its own",
+    )
     rules: dict[str, Rule] = Field(default_factory=dict, description="pattern such as `*.shop.example` -> rule")
     permit_timeout: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
         default=120.0,
@@ -98,12 +106,19 @@ class PacingSettings(CheckedModel):
         default=5.0, description="each time the delay grows by this much, one request fewer at a time"
     )
 
+    # -- gauge
+    refusal_price: Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)] = Field(
+        default=2.0,
+        description="what a refusal is taken to cost beside its pause, in pages: the higher, the longer an estimate is "
+        "kept before a higher rate is tried (gauge)",
+    )
+
     # -- linear
     base_delay: Seconds = Field(
         default=0.5, description="delay of an unknown domain (linear); baseline of the concurrency rule"
     )
     max_adaptive_delay: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
-        default=60.0, description="longest delay that is learned (linear, fibonacci)"
+        default=60.0, description="longest delay that is learned, by any strategy"
     )
     delay_step: Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)] = Field(
         default=1.0, description="added on a limit, taken off by a probe (linear)"
@@ -124,10 +139,12 @@ class PacingSettings(CheckedModel):
         default=0.5, description="the rate is multiplied by this on a limit (aimd)"
     )
     latency_target: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = Field(
-        default=1.0, description="response time expected at first (aimd, fibonacci)"
+        default=1.0, description="response time expected at first (aimd)"
     )
     latency_degrade_factor: Annotated[float, Field(gt=1, le=100, allow_inf_nan=False)] = Field(
-        default=2.0, description="a response this many times slower than the target counts as slow (aimd, fibonacci)"
+        default=2.0,
+        description="a response this many times slower than the target (aimd) or than the domain's own average "
+        "(fibonacci) counts as slow",
     )
 
     # -- fixed

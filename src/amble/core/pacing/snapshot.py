@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from amble.core.pacing.latency import percentile_s
+from amble.core.pacing.machine import TOGETHER_S
 from amble.core.pacing.pace import Pace
+from amble.core.pacing.permit import Source
+from amble.core.pacing.phase import PacePhase
 
 
 @dataclass(slots=True)
@@ -33,6 +36,7 @@ class Totals:
 class DomainSnapshot:
     domain: str
     strategy: str
+    phase: str  # of its pace, in a word
     delay_s: float  # between request starts, as it stands
     source: str  # what sets it
     rate: float | None  # its inverse; None for no limit
@@ -54,6 +58,7 @@ class DomainSnapshot:
     successes: int
     limited: int
     failures: int
+    others_ask: bool = False  # another process of this machine asks it, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ def snapshot_domain(pace: Pace, now: float, waiting: int = 0) -> DomainSnapshot:
     return DomainSnapshot(
         domain=pace.domain,
         strategy=pace.strategy.name,
+        phase=phase_of(pace, now).value,
         delay_s=pace.gap_s,
         source=pace.source.value,
         rate=1.0 / pace.gap_s if pace.gap_s > 0 else None,
@@ -103,7 +109,19 @@ def snapshot_domain(pace: Pace, now: float, waiting: int = 0) -> DomainSnapshot:
         successes=pace.successes,
         limited=trouble.limited,
         failures=trouble.failures,
+        others_ask=pace.machine is not None and pace.machine.others_at(pace.domain) > now - TOGETHER_S,
     )
+
+
+def phase_of(pace: Pace, now: float) -> PacePhase:
+    """What holds at this moment; what the strategy is at counts only where its own delay binds."""
+    block = pace.block
+    if block is not None and block.tripped and block.failing:
+        return PacePhase.DOWN
+    spent = pace.quota is not None and pace.quota.spent_until(pace.in_flight) > now
+    if spent or pace.blocked_until > now:
+        return PacePhase.WAITING
+    return pace.strategy.pace_phase if pace.source is Source.LEARNED else PacePhase.SET
 
 
 def busiest(paces: Iterable[Pace], count: int) -> list[Pace]:

@@ -8,8 +8,18 @@ from collections.abc import Sequence
 from amble.core.answer import Answer
 from amble.core.pacing.block import Block
 from amble.core.pacing.bounds import Bounds
-from amble.core.pacing.events import BlockOpened, CircuitOpened, ConcurrencyChanged, Event, PaceChanged, Paused
+from amble.core.pacing.events import (
+    BlockOpened,
+    CircuitOpened,
+    ConcurrencyChanged,
+    ConcurrencyReason,
+    Event,
+    PaceChanged,
+    Paused,
+)
+from amble.core.pacing.machine import MachinePace
 from amble.core.pacing.permit import Permit, Source
+from amble.core.pacing.quota_window import QuotaWindow
 from amble.core.pacing.strategies import make_strategy
 from amble.core.pacing.trouble import Trouble
 
@@ -17,6 +27,8 @@ NEVER = -math.inf
 SILENT: Sequence[Event] = ()
 
 TOLD = 0.1  # a delay or a pause that moved by less than this share is not worth an event
+
+LONGER_QUOTA = 2.0  # a domain's pauses for a quota are told once, until one lasts so many times longer
 
 LEARNED, QUOTA = Source.LEARNED, Source.QUOTA
 
@@ -30,6 +42,7 @@ class PaceState:
         "block",
         "blocked_until",
         "bounds",
+        "capped",
         "domain",
         "epoch",
         "events",
@@ -40,9 +53,9 @@ class PaceState:
         "latency_ring",
         "latency_s",
         "leaving",
+        "machine",
         "parallel",
-        "quota_gap_s",
-        "quota_until",
+        "quota",
         "seen_at",
         "seq",
         "source",
@@ -50,6 +63,7 @@ class PaceState:
         "success_streak",
         "successes",
         "told_delay_s",
+        "told_quota_s",
         "trouble",
         "unsaved",
     )
@@ -61,19 +75,22 @@ class PaceState:
         self.seen_at = now  # start of the last request that succeeded; before there was one, when the domain was met
         self.last_start = NEVER
         self.blocked_until = NEVER
-        self.gap_s = self.jitter_s = self.quota_gap_s = 0.0
-        self.quota_until = NEVER  # the window ends that the quota was told for
+        self.gap_s = self.jitter_s = 0.0
+        self.quota: QuotaWindow | None = None  # the window that the server tells of
         self.source = Source.NONE
         self.parallel = bounds.parallel
+        self.capped = False  # whether the strategy allows fewer at once than its delay does
         self.seq = self.epoch = 0
         self.flying: list[Permit] | None = None  # issued and not settled, oldest first
         self.leaving: Permit | None = None  # the last one issued, while its request is still on its way out
+        self.machine: MachinePace | None = None  # what other processes are told, and tell us
         self.block: Block | None = None
         self.trouble: Trouble | None = None
         self.latency_s: float | None = None
         self.latency_ring = b""
         self.successes = self.success_streak = 0
         self.told_delay_s = self.strategy.delay_s
+        self.told_quota_s = 0.0  # the longest pause for a quota that an event told of
         self.unsaved = False
         self.events: Sequence[Event] = SILENT  # not yet handed to the caller
         self.set_crawl_delay(None)
@@ -82,6 +99,12 @@ class PaceState:
         """What robots.txt asks for; None where it asks for nothing and the default holds."""
         self.bounds = self.bounds.under(crawl_delay_s)
         self.strategy.limit_to(self.bounds.gap_s, bursts=self.bounds.crawl_delay_s is None)
+        self._respace(bounds_moved=True)
+
+    def resume_silently(self, now: float) -> None:
+        """Start as if a request had just been sent: an earlier run may have sent one."""
+        self.last_start = now
+        self.told_delay_s = self.strategy.delay_s
         self._respace()
 
     def leave_alone(self, until: float) -> None:
@@ -94,12 +117,47 @@ class PaceState:
         if self.block is not None:
             self.block.until_before = max(self.block.until_before, until)
 
+    def _asked_to_wait(self, asked_s: float, now: float) -> None:
+        # Jitter only upward: never inside the time the server named.
+        wait_s = asked_s * (1 + 0.02 * self.bounds.random()) + 0.02
+        self.blocked_until = max(self.blocked_until, now + wait_s)
+        self._outlast_block(now + wait_s)
+        self.unsaved = True  # on a redirect, too: the next run must keep to it
+
+    def _stay_away(self, pause_s: float, now: float) -> None:
+        # Jitter only upward, so that many domains released together do not return in step.
+        self.blocked_until = max(self.blocked_until, now + pause_s * (1 + 0.1 * self.bounds.random()))
+
+    # -- other processes
+
+    def _refused_by_others(self, machine: MachinePace, now: float) -> float | None:
+        """None if no other process keeps this one from starting a request now, which they then know of."""
+        if self._is_spaced:
+            refused_until = machine.take(self.domain, now, self.gap_s)
+            if refused_until is None:
+                return None
+        else:
+            refused_until = machine.blocked_until(self.domain)
+            if now >= refused_until:
+                return None
+        blocked_until = machine.blocked_until(self.domain)
+        if blocked_until > max(now, self.blocked_until):
+            self.leave_alone(blocked_until)
+            self._tell(Paused(self.domain, blocked_until - now, "another process was told to stay away"))
+        return refused_until
+
+    @property
+    def _is_spaced(self) -> bool:
+        """Whether it matters when the last request started."""
+        return self.gap_s > 0 or self.strategy.counts_sends
+
     # -- looking
 
     @property
     def not_before(self) -> float:
-        """The instant of the next start, as far as time alone decides it."""
-        return max(self.last_start + self.gap_s, self.blocked_until)
+        """The instant of the next start, as far as is known before anything is settled."""
+        not_before = max(self.last_start + self.gap_s, self.blocked_until)
+        return not_before if self.quota is None else max(not_before, self.quota.spent_until(self.in_flight))
 
     @property
     def in_flight(self) -> int:
@@ -130,35 +188,47 @@ class PaceState:
         return max(self.seen_at, self.last_start)
 
     def evictable(self, now: float) -> bool:
-        """Nothing would be forgotten: no request under way, no block, no delay still running."""
-        return self.flying is None and self.block is None and now >= self.not_before
+        """Nothing would be forgotten: no request under way, no block, no delay, no window that is being spent."""
+        spends = self.quota is not None and now < self.quota.until
+        return self.flying is None and self.block is None and now >= self.not_before and not spends
 
     # -- what binds
 
-    def _respace(self) -> None:
+    def _respace(self, *, bounds_moved: bool = False) -> None:
         """Work out the gap to the next start from everything that may bind it, and how many may be under way."""
         bounds, strategy = self.bounds, self.strategy
         gap_s, source = bounds.gap_s, bounds.source
         if strategy.gap_s > gap_s:
             gap_s, source = strategy.gap_s, LEARNED
-        if self.quota_gap_s > gap_s:
-            gap_s, source = self.quota_gap_s, QUOTA
+        if self.quota is not None and self.quota.gap_s > gap_s:
+            gap_s, source = self.quota.gap_s, QUOTA
         if self.jitter_s:
             gap_s += self.jitter_s
         self.gap_s, self.source = gap_s, source
         if strategy.delay_s >= bounds.crowded_from_s or strategy.parallel or self.parallel != bounds.parallel:
-            self._recommend()
+            self._recommend(bounds_moved)
 
-    def _recommend(self) -> None:
+    def _recommend(self, bounds_moved: bool) -> None:
         """One request fewer at a time for each step the delay lies over its baseline; given back when it falls."""
         bounds, delay_s = self.bounds, self.strategy.delay_s
         steps = math.floor((delay_s - bounds.baseline_s) / bounds.settings.concurrency_step)
         parallel = max(1, bounds.parallel - max(0, steps))
-        if self.strategy.parallel is not None:
-            parallel = min(parallel, self.strategy.parallel)
-        if parallel != self.parallel:
-            was, self.parallel = self.parallel, parallel
-            self._tell(ConcurrencyChanged(self.domain, parallel, was, f"delay {delay_s:.1f} s"))
+        cap, capped_before = self.strategy.parallel, self.capped
+        self.capped = cap is not None and cap < parallel
+        if cap is not None and self.capped:
+            parallel = cap
+        if parallel == self.parallel:
+            return
+        was, self.parallel = self.parallel, parallel
+        fewer = parallel < was  # then what binds now is the reason; else what bound before
+        reason = ConcurrencyReason.DELAY_GREW if fewer else ConcurrencyReason.DELAY_FELL
+        if bounds_moved:
+            reason = ConcurrencyReason.BOUNDS
+        elif fewer and self.capped:
+            reason = ConcurrencyReason.CAP_FOUND
+        elif not fewer and capped_before:
+            reason = ConcurrencyReason.CAP_LIFTED
+        self._tell(ConcurrencyChanged(self.domain, parallel, was, reason))
 
     # -- bookkeeping
 
@@ -180,10 +250,14 @@ class PaceState:
         """Unless it is known already, give or take a little, by what was told of a refusal."""
         told_s = [event.wait_s for event in self.events if isinstance(event, BlockOpened | CircuitOpened)]
         wait_s = self.blocked_until - now
-        if wait_s > (1 + TOLD) * max(0.0, until_was - now, *told_s):
-            by_quota = used_up_s > (answer.retry_after_s or 0.0)
-            reason = f"quota used up for {used_up_s:.0f} s" if by_quota else answer.reason
-            self._tell(Paused(self.domain, wait_s, reason))
+        if wait_s <= (1 + TOLD) * max(0.0, until_was - now, *told_s):
+            return
+        reason = answer.reason
+        if used_up_s > (answer.retry_after_s or 0.0):
+            if wait_s <= LONGER_QUOTA * self.told_quota_s:
+                return  # one of many windows like those before
+            reason, self.told_quota_s = f"quota used up for {used_up_s:.0f} s", wait_s
+        self._tell(Paused(self.domain, wait_s, reason))
 
     def __repr__(self) -> str:
         blocked = " blocked" if self.block else ""

@@ -10,12 +10,14 @@ import math
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.window import FailureWindow
 
+MEANT_FOR = 200  # answers after 503s that were no noise, in which another is none either
 _LAST_10, _LAST_20 = (1 << 10) - 1, (1 << 20) - 1
 
 
 class Trouble:
     __slots__ = (
         "_forbidden",
+        "_meant_for",
         "_recent_403",
         "_recent_503",
         "error_streak",
@@ -33,10 +35,12 @@ class Trouble:
         self.fail_streak = 0  # those that count for the breaker
         self.window: FailureWindow | None = None
         self._recent_403 = self._recent_503 = 0  # one bit per answer, the newest lowest
+        self._meant_for = 0  # so many answers more, a 503 means that we are too fast
         self._forbidden = 0  # 403s that were taken for answers
 
     def note_status(self, status: int | None) -> None:
         self._recent_403 = (self._recent_403 << 1 | (status == 403)) & _LAST_20
+        self._meant_for -= self._meant_for > 0
         self._recent_503 = (self._recent_503 << 1 | (status == 503)) & _LAST_10
 
     def forbids(self, answered: int) -> bool:
@@ -47,8 +51,10 @@ class Trouble:
         return False
 
     def overloads(self) -> bool:
-        """Two 503s among the last ten: no noise any more."""
-        return self._recent_503.bit_count() >= 2
+        """Two 503s among the last ten are no noise. Nor is a lone one soon after: that is how this site refuses."""
+        if self._recent_503.bit_count() >= 2:
+            self._meant_for = MEANT_FOR
+        return self._meant_for > 0
 
     def succeed(self, now: float) -> None:
         self.error_streak = self.fail_streak = 0

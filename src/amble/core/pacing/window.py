@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+_ROUNDING_S = 1e-6  # what floats lose of an instant far from the zero of its clock
+
 
 class FailureWindow:
     """Counts of answers and failures in the last `buckets * bucket_s` seconds. Fixed memory, O(1) per answer."""
 
-    __slots__ = ("_bucket_s", "_failures", "_newest", "_totals")
+    __slots__ = ("_began", "_bucket_s", "_failures", "_newest", "_totals")
 
     def __init__(self, buckets: int, bucket_s: float, now: float) -> None:
         self._bucket_s = bucket_s
-        self._newest = int(now // bucket_s)
+        self._began = now  # buckets count from here: no instant of a clock means anything
+        self._newest = 0
         self._totals = [0] * buckets
         self._failures = [0] * buckets
 
@@ -43,7 +46,7 @@ class FailureWindow:
 
     def _turn(self, now: float) -> int:
         """Empty the buckets that time has passed by; return the slot of the present one."""
-        bucket = int(now // self._bucket_s)
+        bucket = int((now - self._began + _ROUNDING_S) // self._bucket_s)
         buckets = len(self._totals)
         passed = min(bucket - self._newest, buckets)
         for step in range(1, passed + 1):

@@ -68,13 +68,14 @@ def read_page(
     `content_type` overrides the header of that name; `token` is the product token that robots directives may address.
     """
     headers = headers if isinstance(headers, Headers) else Headers(headers)
-    declared = content_type if content_type is not None else headers.get("content-type")
+    declared = content_type if content_type is not None else headers.get_last("content-type")
     mime = None if declared is None else parse_mime_type(declared)
     kind = kind_of(body, mime)
     text, charset = (None, None) if kind is Kind.BINARY else decode_body(body, mime.charset if mime else None, kind)
     markup, reader = _read_markup(text, max_links) if text is not None and kind is Kind.HTML else (Markup(0), None)
-    page = Base.at(url)
-    base = _base(markup.base, page)
+    encoding = charset.encoding if charset is not None else "utf-8"
+    page = Base.at(url, encoding)
+    base = _base(markup.base, page, encoding)
     found = collect_links(markup.anchors, base, max_links) if markup.anchors else LinkList((), False, ())
     metas = [(meta["name"], meta["content"]) for meta in markup.metas if "name" in meta]
     return Page(
@@ -114,12 +115,12 @@ def _read_markup(text: str, max_links: int) -> tuple[Markup, Reader]:
     return read_tokens(text, anchors_max), "tokens"
 
 
-def _base(href: str | None, page: Base) -> Base:
+def _base(href: str | None, page: Base, encoding: str) -> Base:
     """What links are resolved against; a <base> that leads to anything but http(s) is ignored [C8]."""
     if href is None:
         return page
     url = page.join(href)
-    return Base.at(url) if isinstance(url, str) else page
+    return Base.at(url, encoding) if isinstance(url, str) else page
 
 
 def _description(metas: list[tuple[str, str]]) -> str | None:

@@ -15,7 +15,7 @@ from amble.core.outcome import Failure
 from amble.core.pacing.backoff import exponential_s
 from amble.core.pacing.bounds import Random
 from amble.core.robots.lines import BODY_BYTES_MAX
-from amble.core.robots.pattern import escape_path, path_in
+from amble.core.robots.pattern import decode_unreserved, escape_path, path_in
 from amble.core.robots.policy import (
     ALLOW_ALL,
     REDIRECTS_MAX,
@@ -37,6 +37,7 @@ def robots_url_of(origin: str) -> str:
     return f"{origin}/robots.txt"
 
 
+MISSED_WAIT_S = 5.0  # before an origin where nobody was found is tried once more
 GAPS_MIN = 3  # requests at a domain that a copy of its robots.txt lives through, however short its age
 
 
@@ -49,6 +50,8 @@ class RobotsBook:
     def __init__(self, settings: RobotsSettings, user_agent: str, random: Random, shelf: Shelf | None = None) -> None:
         self.settings = settings
         self.terms = Terms.of(user_agent, settings.purpose)
+        # Who said how often to try wants that of origins that never answered, too.
+        self.tries_missing_twice = "robots_retries" not in settings.model_fields_set
         self._random = random
         self._shelf = Shelf(settings.robots_memory_mb * 1_000_000) if shelf is None else shelf
         self._changed: dict[str, RobotsRow] = {}
@@ -78,6 +81,11 @@ class RobotsBook:
             return self._judged(entry.policy, url)
         return _given_up(entry) or Wait(entry.ask_at)
 
+    def ask_anew(self, origin: str, now: float) -> Ask | None:
+        """Ask for a robots.txt though what is known of it is good still; None where that is not for us to do now."""
+        entry = self._shelf.take(origin, now)
+        return None if entry.asking or entry.failures else self._ask(origin, entry)
+
     def given_up(self, origin: str) -> Refused | None:
         """What becomes of every URL of an origin whose robots.txt cannot be had, however long it is not asked."""
         entry = self._shelf.find(origin)
@@ -85,7 +93,7 @@ class RobotsBook:
 
     def _judged(self, policy: Policy, url: str) -> Verdict:
         # Google compares paths as they are spelled and asks callers to escape them alike first.
-        reason = policy.refusal(escape_path(path_in(url)))
+        reason = policy.refusal(decode_unreserved(escape_path(path_in(url))))
         if reason is not None:
             return Refused(Failure.ROBOTS_DISALLOWED, reason)
         delay_s = policy.crawl_delay_s
@@ -201,15 +209,22 @@ class RobotsBook:
         """Unreachable (RFC 9309 2.3.1.4): nothing may be fetched, unless an earlier copy or the settings say more."""
         settings = self.settings
         entry.failures += 1
-        wait_s = exponential_s(entry.failures, settings.robots_retry_delay, settings.robots_retry_delay_max)
-        wait_s *= 0.5 + 0.5 * self._random()  # so that origins that failed together do not return together
+        once_more = answer.found_nobody and self.tries_missing_twice
+        if once_more:
+            wait_s = MISSED_WAIT_S * (1.0 + self._random())
+        else:
+            wait_s = exponential_s(entry.failures, settings.robots_retry_delay, settings.robots_retry_delay_max)
+            wait_s *= 0.5 + 0.5 * self._random()  # so that origins that failed together do not return together
         if entry.good is not None and now - entry.good_at <= settings.robots_stale_age:
             entry.policy = entry.good
         elif settings.robots_unreachable == "allow":
             entry.policy = ALLOW_ALL
         else:
             entry.policy = None
-        retries = min(1, settings.robots_retries) if answer.lasts else settings.robots_retries
+        lasting = answer.lasts or once_more
+        retries = min(1, settings.robots_retries) if lasting else settings.robots_retries
+        if answer.failure is Failure.ADDRESS_FORBIDDEN:
+            retries = 0  # where it is redirected to a forbidden address: that will not pass
         entry.given_up = entry.policy is None and entry.failures > retries
         if entry.given_up:
             wait_s = settings.robots_give_up_for
@@ -253,6 +268,11 @@ class RobotsBook:
         """Whether anything has been learned about an origin, so that no store needs to be asked for it."""
         entry = self._shelf.find(origin)
         return entry is not None and (entry.policy is not None or entry.failures > 0)
+
+    def allows_some(self, origin: str) -> bool:
+        """Whether rules are in force by which pages of an origin may be asked for."""
+        entry = self._shelf.find(origin)
+        return entry is not None and entry.policy is not None
 
     def standing(self, origin: str) -> Standing | None:
         """Everything known about an origin, for reports; None if it was never met or has been forgotten."""

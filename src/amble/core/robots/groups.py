@@ -52,6 +52,7 @@ class RobotsTxt:
     rules: dict[str, list[list[Rule]]] = field(default_factory=dict)
     extras: dict[str, list[list[Line]]] = field(default_factory=dict)
     sitemaps: list[str] = field(default_factory=list)
+    said_to_all: list[Line] = field(default_factory=list)  # what pages may be used for, before any group
 
     def group_for(self, token: str) -> Group:
         """The merged group of this crawler, else of everyone. The token is compared whole, without regard to case."""
@@ -60,7 +61,7 @@ class RobotsTxt:
             name = EVERYONE
         rules = [rule for part in self.rules.get(name, ()) for rule in part]
         extras = [line for part in self.extras.get(name, ()) for line in part]
-        return Group(rules, extras)
+        return Group(rules, [*self.said_to_all, *extras])
 
     def rules_for(self, token: str) -> Rules:
         """The rules of this crawler, ready to be asked many times."""
@@ -118,6 +119,8 @@ class _Reading:
         if self._extras is not None:
             self._extras.append(line)
             self._extras_closed = True
+        elif line.kind in (Kind.CONTENT_SIGNAL, Kind.CONTENT_USAGE):
+            self.file.said_to_all.append(line)
 
 
 def _addressee(value: bytes) -> str:

@@ -7,6 +7,8 @@ import re
 # Authority, if any, then what a rule is compared with: path, parameters and query, up to the fragment.
 _URL = re.compile(r"(?://)?(?:[^/?;#]*?://)?[^/?;#]*(?P<path>[/?;][^#\0]*)?")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+# Of a letter, a digit, or one of -._~
+_UNRESERVED = re.compile(r"%(?:2[DEde]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])")
 _NOT_ASCII = {octet: f"%{octet:02X}" for octet in range(0x80, 0x100)}
 
 
@@ -38,6 +40,11 @@ def escape_path(path: str) -> str:
         return _upper_escapes(path) if "%" in path else path
     path = path.encode("utf-8", "replace").decode("latin-1").translate(_NOT_ASCII)
     return _upper_escapes(path)
+
+
+def decode_unreserved(text: str) -> str:
+    """`%62` is `b`: escapes of characters that need none say nothing (RFC 9309 2.2.2, RFC 3986 6.2.2.2)."""
+    return _UNRESERVED.sub(lambda escape: chr(int(escape[0][1:], 16)), text) if "%" in text else text
 
 
 def _upper_escapes(text: str) -> str:

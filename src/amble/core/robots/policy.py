@@ -15,6 +15,7 @@ from amble.core.outcome import Failure
 from amble.core.robots.delay import crawl_delay_s
 from amble.core.robots.groups import parse, product_token
 from amble.core.robots.match import Rules
+from amble.core.robots.pattern import decode_unreserved
 from amble.core.robots.usage import NO_USAGE, Usage, read_usage
 from amble.core.urls import normalize
 from amble.errors import SettingsError
@@ -46,6 +47,7 @@ class RobotsAnswer(NamedTuple):
     retry_after_s: float | None = None
     fetched_at: datetime | None = None
     lasts: bool = False  # trying again soon is no use: there is no such host
+    found_nobody: bool = False  # and in this run nobody has answered there yet
 
     @property
     def access(self) -> Access:
@@ -131,14 +133,15 @@ def read_policy(body: bytes, robots_url: str, terms: Terms) -> Policy:
     """What a robots.txt says to us. Rules hold for the origin first asked, wherever redirects led (2.3.1.2)."""
     file = parse(body)
     group = file.group_for(terms.token)
+    rules = [rule._replace(pattern=decode_unreserved(rule.pattern)) for rule in group.rules]
     sitemaps = _sitemaps(file.sitemaps, robots_url)
     usage = read_usage(group.extras, terms.purpose)
     delay_s = crawl_delay_s(group.extras)
-    text = [*[rule.pattern for rule in group.rules], *sitemaps, *usage.lines]
+    text = [*[rule.pattern for rule in rules], *sitemaps, *usage.lines]
     if delay_s is None and not any(text):
         return ALLOW_ALL  # many files say no more, and need not take room each
     return Policy(
-        rules=Rules(group.rules),
+        rules=Rules(rules),
         crawl_delay_s=delay_s,
         sitemaps=sitemaps,
         usage=usage,

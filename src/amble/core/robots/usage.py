@@ -31,10 +31,11 @@ class Usage:
     lines: tuple[str, ...] = ()
     signal_refuses: bool = False
     refused: Rules | None = None
+    signals_refuse: Rules | None = None  # of the lines that name a path
 
     def refusal(self, path: str) -> str | None:
         """Why pages at this path may not be used for our purpose, or None."""
-        if self.signal_refuses:
+        if self.signal_refuses or (self.signals_refuse is not None and self.signals_refuse.best(path) % 2):
             return "Content-Signal refuses the purpose of this crawl"
         if self.refused is not None and self.refused.best(path) % 2:
             return "Content-Usage refuses the purpose of this crawl"
@@ -52,11 +53,12 @@ def read_usage(extras: Iterable[Line], purpose: str | None) -> Usage:
     recorded = tuple(f"{_name(line.kind)}: {line.value.decode('utf-8', 'replace')}" for line in lines)
     if purpose is None:
         return Usage(recorded)
-    signals = (line.value for line in lines if line.kind is Kind.CONTENT_SIGNAL)
+    signals = [line.value for line in lines if line.kind is Kind.CONTENT_SIGNAL]
+    of_paths = [value for value in signals if value.startswith((b"/", b"*"))]
     preferences = (line.value for line in lines if line.kind is Kind.CONTENT_USAGE)
     signal, category = PURPOSES[purpose]
-    signal_refuses = any(_wish(value, signal) is False for value in signals)
-    return Usage(recorded, signal_refuses, _refused(preferences, category))
+    signal_refuses = any(_wish(value, signal) is False for value in signals if value not in of_paths)
+    return Usage(recorded, signal_refuses, _refused(preferences, category), _refused(of_paths, signal))
 
 
 def _name(kind: Kind) -> str:

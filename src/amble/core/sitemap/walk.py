@@ -48,8 +48,10 @@ class SitemapWalk:
         robots_sitemaps: Iterable[str] = (),
         *,
         more_paths: Iterable[str] = (),
+        late_guesses: bool = False,
         limits: WalkLimits = DEFAULT_LIMITS,
     ) -> None:
+        """With `late_guesses` no page waits for a sitemap that nobody named."""
         self.origin = origin_of(origin)
         self.found = False  # at least one sitemap could be read
         self.read_count = 0
@@ -73,6 +75,7 @@ class SitemapWalk:
         # Spelled as the standard spells them: they are asked for as they stand.
         usual = () if self._queue else (*USUAL_PATHS, *more_paths)
         self._guesses = deque(f"{self.origin}{path}" for path in usual)
+        self._guesses_late = late_guesses and bool(usual)
 
     def __repr__(self) -> str:
         waiting = len(self._queue) + len(self._guesses)
@@ -84,6 +87,15 @@ class SitemapWalk:
     def finished(self) -> bool:
         """Whether nothing is left to hand out and nothing under way could still add to it."""
         return not (self._queue or self._guesses or self._under_way)
+
+    @property
+    def holds_pages(self) -> bool:
+        """Whether pages wait until it is known whether a sitemap lists them."""
+        return not (self.found or self._guesses_late or self.finished)
+
+    def is_late(self, url: str) -> bool:
+        """Whether a sitemap that was handed out is a guess for which no page waits."""
+        return self._guesses_late and self._under_way.get(url) == 1
 
     def next_sitemap(self) -> str | None:
         """The next sitemap to fetch; None while there is none, for now or (see `finished`) for good."""

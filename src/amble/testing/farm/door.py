@@ -5,11 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
+from amble.core.sitemap.walk import USUAL_PATHS
 from amble.testing.farm.limits import Limit
 from amble.testing.lab.announce import WALL_AT_START, announce_quota
 from amble.testing.lab.limiters import Unlimited
 from amble.testing.lab.servers import LogNormal, Noise, TellsQuota
 
+_NO_PAGES = ("/robots.txt", *USUAL_PATHS)
 UNLIMITED = Limit(lambda random: Unlimited())
 
 
@@ -33,9 +35,11 @@ class Door:
         self._noise = noise
         self._random = random
 
-    def arrive(self, now: float, wall_at: float) -> Verdict:
-        """A request arrives, `now` seconds after the first, at this Unix time."""
+    def arrive(self, now: float, wall_at: float, path: str = "/") -> Verdict:
+        """A request for this path arrives, `now` seconds after the first, at this Unix time."""
         service_s = self._service.draw(self._random) if self._service else 0.0
+        if self._limit.pages_only and path in _NO_PAGES:
+            return Verdict(200, {}, service_s)
         wait_s = self._limiter.admit(now, service_s)
         if wait_s is None:
             return self._refuse(now, wall_at)

@@ -28,10 +28,12 @@ class Host:
         self._now = max(self._now, request.arrived - self.first_at)
         request.now, request.memory = self._now, self.memory
         for outage in self.site.outages:
-            down = outage.response(self._now)
+            down = outage.response(self._now, wall_at)
             if down is not None:
+                if down.not_before is not None:
+                    down.not_before += request.arrived
                 return down
-        verdict = self._door.arrive(self._now, wall_at)
+        verdict = self._door.arrive(self._now, wall_at, request.path)
         if verdict.status == 200:
             response = self.site.answer(request) or not_found()
         else:
@@ -41,6 +43,9 @@ class Host:
         response.refused = verdict.refused
         if verdict.not_before_s is not None:
             response.not_before = request.arrived + verdict.not_before_s
+        for outage in self.site.outages:
+            if outage.cuts_off and self._now < outage.from_s < self._now + response.wait_s:
+                return Response(broken="reset", wait_s=outage.from_s - self._now)
         return response
 
     def _turn_away(self, status: int, *, challenge: bool) -> Response:

@@ -9,7 +9,7 @@ from random import Random
 
 from amble.testing.lab.announce import Dialect, Refusal, RetryAfter
 from amble.testing.lab.limiters import FixedWindow, Limiter, SlidingLog, TokenBucket
-from amble.testing.lab.modifiers import Ban, Changing
+from amble.testing.lab.modifiers import All, Ban, Changing
 from amble.testing.lab.queues import InFlight
 
 Build = Callable[[Random], Limiter]
@@ -25,33 +25,11 @@ class Limit:
     refusal: Refusal = SILENT
     dialect: Dialect | None = None
     challenge: bool = False  # what is refused meets a challenge page
+    pages_only: bool = False  # robots.txt and guesses at a sitemap are let in, and not counted
 
     def ideal_s(self, pages: int) -> float:
         """Seconds that a client which knows the limit needs for so many pages."""
         return self.build(Random("ideal")).ideal_s(pages)
-
-
-class All:
-    """Several limits at once: admitted is what every one of them admits. Ideal: that of the slowest.
-
-    For limiters that refuse at once; those that queue say that they would wait when they would admit.
-    """
-
-    def __init__(self, *inner: Limiter) -> None:
-        self.inner = inner
-
-    def admit(self, now: float, service_s: float) -> float | None:
-        # Ask all before any takes its token: a request that one refuses costs nothing at the others.
-        if self.wait_s(now) > 0.0:
-            return None
-        waits = [limiter.admit(now, service_s) for limiter in self.inner]
-        return max((wait_s for wait_s in waits if wait_s is not None), default=None)
-
-    def wait_s(self, now: float) -> float:
-        return max(limiter.wait_s(now) for limiter in self.inner)
-
-    def ideal_s(self, pages: int) -> float:
-        return max(limiter.ideal_s(pages) for limiter in self.inner)
 
 
 # --- Builders: functions of the module, so that partial applications of them can be pickled -------------------------

@@ -11,6 +11,8 @@ def ideal_s(site: Site, pages: int, *, max_rate: float | None = None) -> float:
     Time in which the site is down is lost to the best client too. Robots.txt, sitemaps and redirects are not counted:
     an oracle needs none of them.
     """
+    if site.oracle_s is not None:
+        return max(site.oracle_s, pages / max_rate if max_rate else 0.0)
     bounds_s = [site.limit.ideal_s(pages) if site.limit else 0.0]
     if site.robots and site.robots.crawl_delay_s:
         bounds_s.append(pages * site.robots.crawl_delay_s)

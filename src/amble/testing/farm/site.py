@@ -47,6 +47,7 @@ class Site:
     noise: Noise | None = None
     outages: tuple[Outage, ...] = ()
     features: tuple[Feature, ...] = ()
+    oracle_s: float | None = None  # what a client needs that knows all of it, where that is more than its parts say
     subdomains: bool = False  # answers to every name below its own, too
     address: str = "127.0.0.1"
     seed: int = 0

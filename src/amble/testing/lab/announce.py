@@ -13,7 +13,7 @@ from amble.testing.lab.limiters import Quota, whole_seconds
 WALL_AT_START = 1_767_225_600
 
 RetryAfter = Literal["silent", "seconds", "date"]
-Dialect = Literal["structured", "split", "x-delta", "x-epoch"]
+Dialect = Literal["structured", "split", "x-delta", "x-epoch", "floored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,10 @@ def announce_quota(dialect: Dialect, quota: Quota, now: float, headers: dict[str
     """Write how much is left until the reset.
 
     `structured`: draft-ietf-httpapi-ratelimit-headers from revision 08 on; `split`: its revisions up to 06, three
-    fields; `x-delta` and `x-epoch`: the older X-RateLimit fields, with the reset in seconds or as a Unix time.
+    fields; `x-delta` and `x-epoch`: the older X-RateLimit fields, with the reset in seconds or as a Unix time;
+    `floored`: `x-delta` by a server that rounds down, so that its reset comes up to a second after what it says.
     """
-    left, reset_s = quota.left, math.ceil(quota.reset_s)
+    left, reset_s = quota.left, math.floor(quota.reset_s) if dialect == "floored" else math.ceil(quota.reset_s)
     if dialect == "structured":
         headers["RateLimit-Policy"] = f'"default";q={quota.limit};w={math.ceil(quota.window_s)}'
         headers["RateLimit"] = f'"default";r={left};t={reset_s}'

@@ -58,12 +58,12 @@ def do(job: Job) -> tuple[Job, Score]:
     return job, judge(scenario(job.scenario), all_rules()[job.rule], job.seed)
 
 
-def jobs(rules: Iterable[str], chosen: Sequence[Row], seeds: int, randoms: int) -> Iterator[Job]:
+def jobs(rules: Iterable[str], chosen: Sequence[Row], seeds: Sequence[int], randoms: int) -> Iterator[Job]:
     """Every run of a campaign, the random servers with one seed each: there are many of them."""
     for rule in rules:
         for row in chosen:
             for one in row.scenarios:
-                yield from (Job(rule, one.name, seed) for seed in range(seeds))
+                yield from (Job(rule, one.name, seed) for seed in seeds)
         yield from (Job(rule, random_name(number), 0) for number in range(randoms))
 
 

@@ -24,6 +24,7 @@ class Client:
     max_in_flight: int = 16
     max_rate: float = 100.0
     crawl_delay_s: float | None = None
+    starts_at: float = 86_400.0  # on its own clock, which began with the machine and not with the crawl
 
 
 class Controller(Protocol):
@@ -57,7 +58,7 @@ class Spaced:
         self.random = random
         self.parallel = min(client.max_in_flight, parallel or client.max_in_flight)
         self.delay_s = delay_s
-        self.not_before = 0.0
+        self.not_before = -math.inf
         self.in_flight = 0
         self._gap_s = max(1.0 / client.max_rate, client.crawl_delay_s or 0.0)
         self._last = -math.inf

@@ -31,7 +31,8 @@ class PaceController:
             max_parallel_per_domain=client.max_in_flight,
             **settings,
         )
-        self.pace = Pace(DOMAIN, Bounds(chosen, None, random.random), 0.0)
+        self.pace = Pace(DOMAIN, Bounds(chosen, None, random.random), client.starts_at)
+        self._wall_s = WALL_AT_START - client.starts_at  # from its clock to the time of day
         if client.crawl_delay_s is not None:
             self.pace.set_crawl_delay(client.crawl_delay_s)
 
@@ -40,25 +41,25 @@ class PaceController:
 
     def answer(self, ticket: object, reply: Reply, now: float) -> None:
         assert isinstance(ticket, Permit)
-        self.pace.settle(ticket, as_answer(reply, now), now)
+        self.pace.settle(ticket, as_answer(reply, now + self._wall_s), now)
 
     def save(self) -> object:
         return self.pace.strategy.save()
 
     def load(self, saved: object) -> None:
         assert isinstance(saved, Mapping)
-        self.pace.strategy.load(saved, trust=1.0)
+        self.pace.strategy.load(saved, trust=1.0, now=self.pace.seen_at)
         # The shell works the next start out again with the learned delay.
         self.pace.set_crawl_delay(self.pace.crawl_delay_s)
 
 
-def as_answer(reply: Reply, now: float) -> Answer:
-    """A reply of a model server as the pacing core reads it."""
+def as_answer(reply: Reply, wall_at: float) -> Answer:
+    """A reply of a model server, read at this Unix time, as the pacing core takes it in."""
     if reply.status == TIMED_OUT:
         return Answer(failure=Failure.NETWORK_TIMEOUT, elapsed_s=reply.latency_s)
     if not reply.headers:
         return Answer(status=reply.status, elapsed_s=reply.latency_s)
-    utc = datetime.fromtimestamp(WALL_AT_START + now, UTC)
+    utc = datetime.fromtimestamp(wall_at, UTC)
     return read_answer(status=reply.status, headers=reply.headers, elapsed_s=reply.latency_s, utc=utc)
 
 

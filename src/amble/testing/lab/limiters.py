@@ -147,6 +147,42 @@ class FixedWindow:
         return pages / self.rate
 
 
+class WindowFromFirst:
+    """`limit` requests in a window that begins with the first request after the one before. Ideal: pages / rate."""
+
+    def __init__(self, limit: int, window_s: float) -> None:
+        self.limit = limit
+        self.rate = limit / window_s
+        self.window_s = window_s
+        self._ends = -math.inf
+        self._used = 0
+
+    def _turn(self, now: float) -> None:
+        if now >= self._ends:
+            self._used = 0
+
+    def admit(self, now: float, service_s: float) -> float | None:
+        self._turn(now)
+        if self._used >= self.limit:
+            return None
+        if not self._used:
+            self._ends = now + self.window_s
+        self._used += 1
+        return 0.0
+
+    def wait_s(self, now: float) -> float:
+        self._turn(now)
+        return self._ends - now if self._used >= self.limit else 0.0
+
+    def quota(self, now: float) -> Quota:
+        self._turn(now)
+        reset_s = self._ends - now if self._used else self.window_s
+        return Quota(self.limit, self.window_s, self.limit - self._used, reset_s)
+
+    def ideal_s(self, pages: int) -> float:
+        return pages / self.rate
+
+
 class SlidingLog:
     """At most `rate * window_s` requests in any stretch of `window_s`; refused ones are free. Ideal: pages / rate."""
 

@@ -36,6 +36,29 @@ class Ban:
         return self.inner.ideal_s(pages)
 
 
+class All:
+    """Several limits at once: admitted is what every one of them admits. Ideal: that of the slowest.
+
+    For limiters that refuse at once; those that queue say that they would wait when they would admit.
+    """
+
+    def __init__(self, *inner: Limiter) -> None:
+        self.inner = inner
+
+    def admit(self, now: float, service_s: float) -> float | None:
+        # Ask all before any takes its token: a request that one refuses costs nothing at the others.
+        if self.wait_s(now) > 0.0:
+            return None
+        waits = [limiter.admit(now, service_s) for limiter in self.inner]
+        return max((wait_s for wait_s in waits if wait_s is not None), default=None)
+
+    def wait_s(self, now: float) -> float:
+        return max(limiter.wait_s(now) for limiter in self.inner)
+
+    def ideal_s(self, pages: int) -> float:
+        return max(limiter.ideal_s(pages) for limiter in self.inner)
+
+
 class Changing:
     """One limiter until `change_at`, another from then on. Ideal: what the first gives until then, then the second."""
 
@@ -51,7 +74,8 @@ class Changing:
         return self._current(now).admit(now, service_s)
 
     def wait_s(self, now: float) -> float:
-        return self._current(now).wait_s(now)
+        wait_s = self._current(now).wait_s(now)
+        return min(wait_s, self.change_at - now) if now < self.change_at else wait_s
 
     def ideal_s(self, pages: int) -> float:
         whole_s = self.before.ideal_s(pages)

@@ -63,7 +63,7 @@ class Crawlee(Spaced):
     def __init__(self, client: Client, random: Random) -> None:
         super().__init__(client, random, parallel=10)
         self._streak = 0
-        self._scale_at = self.SCALE_EVERY_S
+        self._scale_at = client.starts_at + self.SCALE_EVERY_S
 
     def learn(self, reply: Reply, now: float) -> None:
         while now >= self._scale_at:
@@ -111,12 +111,12 @@ class Cubic(Spaced):
         self._rate = self.MIN_RATE
         self._capacity = 1.0
         self._tokens = 0.0
-        self._filled_at = 0.0
+        self._filled_at = client.starts_at
         self._measured = 0.0
-        self._bucket_at = 0.0
+        self._bucket_at = client.starts_at
         self._bucket_count = 0
         self._last_max = 0.0
-        self._throttled_at = 0.0
+        self._throttled_at = client.starts_at
 
     def _fill(self, now: float) -> None:
         self._tokens = min(self._capacity, self._tokens + (now - self._filled_at) * self._rate)
@@ -151,7 +151,8 @@ class Cubic(Spaced):
             self._tokens = min(self._tokens, self._capacity)
 
     def _measure(self, now: float) -> None:
-        bucket = math.floor(now / self.BUCKET_S) * self.BUCKET_S
+        began = self.client.starts_at
+        bucket = began + math.floor((now - began) / self.BUCKET_S) * self.BUCKET_S
         self._bucket_count += 1
         if bucket > self._bucket_at:
             current = self._bucket_count / (bucket - self._bucket_at)

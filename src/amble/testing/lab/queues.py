@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 
+ROUNDING_S = 1e-6  # who has the answer in hand finds its slot free, whatever sums of seconds on two clocks come to
+
 
 class LeakyQueue:
     """Requests queue and leave evenly at `rate`; past `depth` waiting, one is refused. Ideal: pages / rate."""
@@ -27,6 +29,14 @@ class LeakyQueue:
         return pages / self.rate
 
 
+class FifoQueue(LeakyQueue):
+    """The same with one server behind the queue: an answer comes when all before it are served, and then it itself."""
+
+    def admit(self, now: float, service_s: float) -> float | None:
+        backlog_s = super().admit(now, service_s)
+        return None if backlog_s is None else backlog_s + 1.0 / self.rate
+
+
 class InFlight:
     """At most `slots` requests are served at once; the next is refused.
 
@@ -40,7 +50,7 @@ class InFlight:
         self._ends: list[float] = []
 
     def _release(self, now: float) -> None:
-        while self._ends and self._ends[0] <= now:
+        while self._ends and self._ends[0] <= now + ROUNDING_S:
             heapq.heappop(self._ends)
 
     def admit(self, now: float, service_s: float) -> float | None:

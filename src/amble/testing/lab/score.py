@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from amble.testing.lab.controller import Controller, Rule
+from amble.testing.lab.controller import Client, Controller, Rule
 from amble.testing.lab.scenarios import Scenario
 from amble.testing.lab.servers import Server
 from amble.testing.lab.simulate import Run, recovery_s, simulate
 
 PATIENCE = 50.0  # a client this many times slower than the ideal one is stopped, and judged by what it got
 PATIENCE_MIN_S = 3600.0
+CLOCK_STARTS = 1e3, 1e7  # seconds that a machine may have been up when a crawl begins
 
 
 class Score(NamedTuple):
@@ -50,22 +52,27 @@ def play(scenario: Scenario, rule: Rule, seed: int, *, trace: bool = False) -> t
     """Run a scenario; returns what the server saw and the ideal client's seconds."""
     saved: object = None
     if scenario.second_run:
-        first = rule(scenario.client, Random(f"{seed} first client"))
-        _crawl(scenario, first, seed + 1_000_000, False)
+        client = somewhen(scenario.client, f"{seed} first {scenario.name}")
+        first = rule(client, Random(f"{seed} first client"))
+        _crawl(scenario, client, first, seed + 1_000_000, False)
         saved = first.save()
-    controller = rule(scenario.client, Random(f"{seed} client"))
+    client = somewhen(scenario.client, f"{seed} {scenario.name}")
+    controller = rule(client, Random(f"{seed} client"))
     if saved is not None:
         controller.load(saved)
-    return _crawl(scenario, controller, seed, trace or scenario.change is not None)
+    return _crawl(scenario, client, controller, seed, trace or scenario.change is not None)
 
 
-def _crawl(scenario: Scenario, controller: Controller, seed: int, trace: bool) -> tuple[Run, float]:
+def somewhen(client: Client, seed: str) -> Client:
+    """The client with its clock at any instant: none that a machine shows means anything."""
+    return replace(client, starts_at=Random(f"clock {seed}").uniform(*CLOCK_STARTS))
+
+
+def _crawl(scenario: Scenario, client: Client, controller: Controller, seed: int, trace: bool) -> tuple[Run, float]:
     server = scenario.build(Random(f"{seed} {scenario.name}"))
     best_s = ideal_s(scenario, server)
     until_s = PATIENCE * best_s + PATIENCE_MIN_S
-    run = simulate(
-        controller, server, scenario.pages, scenario.client, slow_s=scenario.slow_s, until_s=until_s, trace=trace
-    )
+    run = simulate(controller, server, scenario.pages, client, slow_s=scenario.slow_s, until_s=until_s, trace=trace)
     return run, best_s
 
 

@@ -70,15 +70,16 @@ class _Crawl:
         self.heap: list[tuple[float, int, _Flight]] = []
         self.order = 0
         self.in_flight = 0
+        self.starts_at = client.starts_at  # the server's clock stands at 0 then
         self.known_block_end = -math.inf
         self.last_sent = -math.inf
         self.min_gap_s = 1.0 / client.max_rate - TINY_S
         self.crawl_delay_s = (client.crawl_delay_s or 0.0) - TINY_S
 
     def play(self, until: float, requests_max: int) -> None:
-        now, nudges = 0.0, 0
+        now, nudges = self.starts_at, 0
         run, heap = self.run, self.heap
-        while run.done < run.pages and now < until and run.sent < requests_max:
+        while run.done < run.pages and now - self.starts_at < until and run.sent < requests_max:
             wake = self._send_all(now)
             if heap and heap[0][0] <= wake:
                 now, _, flight = heapq.heappop(heap)
@@ -94,7 +95,7 @@ class _Crawl:
                 now, nudges = now + TINY_S, nudges + 1
                 if nudges > NUDGES_MAX:
                     raise Stuck(f"at {now:.3f} s the controller asks to be asked again at {wake:.6f} s, in the past")
-        run.lasted_s = now
+        run.lasted_s = now - self.starts_at
 
     def _send_all(self, now: float) -> float:
         """Send whatever the controller allows at this instant; say when to ask it again."""
@@ -120,14 +121,15 @@ class _Crawl:
         heapq.heappush(self.heap, (now + trip_s / 2, self.order, flight))
 
     def _arrive(self, flight: _Flight, now: float) -> None:
-        verdict = self.server.arrive(now)
+        at = now - self.starts_at
+        verdict = self.server.arrive(at)
         flight.verdict = verdict
         run = self.run
         run.rejects += verdict.refused
         run.inside_retry_after += now < flight.block_end - TINY_S
         if run.trace is not None:
             kind = "refused" if verdict.refused else "ok" if verdict.status == 200 else "failed"
-            run.trace.append((now, kind))
+            run.trace.append((at, kind))
         self.order += 1
         heapq.heappush(self.heap, (now + verdict.inside_s + flight.trip_s / 2, self.order, flight))
 
@@ -138,8 +140,8 @@ class _Crawl:
             self.run.done += 1
             self.run.slow += latency_s > self.slow_s
             self.run.latency_sum_s += latency_s
-        if verdict.not_before is not None and verdict.not_before > self.known_block_end:
-            self.known_block_end = verdict.not_before
+        if verdict.not_before is not None:
+            self.known_block_end = max(self.known_block_end, self.starts_at + verdict.not_before)
         self.controller.answer(flight.ticket, Reply(verdict.status, verdict.headers, latency_s), now)
 
 

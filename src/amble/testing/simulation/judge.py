@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
+from amble.core.frontier.in_flight import SOON_S
 from amble.core.frontier.visit import Kind
+from amble.core.outcome import Failure
 from amble.fetcher import FetchResult
 from amble.settings import Settings
 from amble.testing.simulation.robots import RobotsFile
@@ -23,7 +26,19 @@ EPSILON_S = 1e-6
 ROBOTS_HOPS_MAX = 5  # RFC 9309 2.3.1.2
 ROBOTS_GAPS = 3  # a copy lives for so many requests at the least, however slow the site is
 QUOTA_SLACK = 1.1  # fields tell whole seconds, and nobody spends a quota to its last request
+REFUSALS = (403, 429, 503)
 NO_RULES = RobotsFile()
+GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
+GUESS_AFTER = 100  # pages
+LEAST_PATIENCE_S, USUAL_FROM = 5.0, 10  # a page hangs after so long at the least, once so many answers came
+
+
+class Budget(NamedTuple):
+    """What a server has told of its quota."""
+
+    left: int
+    until: float  # by the server's own clock, to the instant
+    told_at: float  # when it was true
 
 
 @dataclass(eq=False, slots=True)
@@ -37,6 +52,7 @@ class Exchange:
     address: str | None  # where the crawler knew its host to lie when it began
     gap_s: float = 0.0  # to be kept after whatever went before to its host
     sent_at: float = math.nan
+    quota: Budget | None = None  # that its answer tells of
 
 
 @dataclass(slots=True)
@@ -67,10 +83,13 @@ class Judge:
     robots: dict[str, Robots] = field(default_factory=dict)
     clock_set_at: float = -math.inf  # across a restart only the wall clock tells how much of a block is left
     held: frozenset[str] = frozenset()  # pages that the table holds and that nobody has reason to ask for
+    waiting: Callable[[str], Iterable[str]] = lambda host: ()  # pages of a host that nothing was yet heard of
     _under_way: list[Exchange] = field(default_factory=list)
     _log: dict[str, list[Exchange]] = field(default_factory=dict)
     _blocks: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # (told at, until)
     _addresses: dict[str, str] = field(default_factory=dict)
+    _answers: Counter[str] = field(default_factory=Counter)  # in this run, by host
+    _budgets: dict[str, Budget] = field(default_factory=dict)  # by host: what it told last
     _quotas: dict[str, float] = field(default_factory=dict)  # the longest time until a reset that a host has told
 
     def fail(self, rule: str, what: str) -> None:
@@ -78,9 +97,11 @@ class Judge:
 
     # -- requests
 
-    def begin(self, url: str, kind: Kind, now: float) -> Exchange:
+    def begin(self, url: str, kind: Kind, now: float, header_timeout_s: float | None = None) -> Exchange:
         self.requests += 1
         host = urlsplit(url).netloc
+        if header_timeout_s is not None:
+            self._check_patience(url, kind, host, header_timeout_s)
         exchange = Exchange(url, host, kind, now, self._addresses.get(host))
         if self.paused or self.stopped:
             self.fail("J1", f"{url} asked for during a pause or after a stop")
@@ -91,7 +112,9 @@ class Judge:
         exchange.gap_s = self.gap_s(host)
         self._check_spacing(exchange, exchange.began)
         self._check_block(exchange)
+        self._check_budget(exchange)
         self._check_verdict(exchange)
+        self._check_guess(exchange)
         self._under_way.append(exchange)
         self._check_caps(exchange)
         self._log.setdefault(host, []).append(exchange)
@@ -105,6 +128,39 @@ class Judge:
 
     def end(self, exchange: Exchange) -> None:
         self._under_way.remove(exchange)
+        self._answers[exchange.host] += 1
+
+    def _check_patience(self, url: str, kind: Kind, host: str, header_timeout_s: float) -> None:
+        if kind is not Kind.PAGE:
+            self.fail("H1", f"{url} is no page, and has only {header_timeout_s:g} s")
+        if header_timeout_s < LEAST_PATIENCE_S:
+            self.fail("H1", f"{url} has only {header_timeout_s:g} s")
+        if self._answers[host] < USUAL_FROM:
+            self.fail("H1", f"{url} has {header_timeout_s:g} s after {self._answers[host]} answers of {host}")
+
+    def _check_guess(self, exchange: Exchange) -> None:
+        """Where links are followed, no page that may be asked for waits for a sitemap that nobody named."""
+        parts = urlsplit(exchange.url)
+        if self.settings.visiting.follow_links is not True or parts.path not in GUESSES:
+            return
+        if any(exchange.url in (known.file or NO_RULES).sitemaps for known in self.robots.values()):
+            return
+        begun = {earlier.url for earlier in self._log.get(exchange.host, ()) if earlier.kind is Kind.PAGE}
+        if len(begun) >= GUESS_AFTER:
+            return
+        self.hits["a guess"] += 1
+        for url in self.waiting(exchange.host):
+            if url not in begun and self._may(url, exchange.began):
+                self.fail("G1", f"{url} waits for {exchange.url}")
+                return
+
+    def _may(self, url: str, now: float) -> bool:
+        """Whether robots.txt, as far as it is known, lets a page be asked for."""
+        parts = urlsplit(url)
+        known = self.robots.get(f"{parts.scheme}://{parts.netloc}", Robots())
+        file = known.file
+        too_slow = file is not None and (file.delay_s or 0.0) > self.settings.robots.honour_crawl_delay_up_to
+        return file is not None and now < known.until and not too_slow and file.allows(parts.path or "/")
 
     def _check_address(self, exchange: Exchange) -> None:
         if urlsplit(exchange.url).scheme not in ("http", "https"):
@@ -155,8 +211,9 @@ class Judge:
         here = sum(other.host == exchange.host for other in self._under_way)
         if here > pacing.max_parallel_per_domain:
             self.fail("P2", f"{here} requests at once to {exchange.host}")
-        if len(self._under_way) > fetching.max_total_connections:
-            self.fail("P2c", f"{len(self._under_way)} requests at once")
+        places = sum(_written_soon(other, exchange.began) for other in self._under_way)
+        if places > fetching.max_total_connections:
+            self.fail("P2c", f"{places} requests at once")
         most = pacing.max_parallel_per_address
         if exchange.address is not None and most is not None:
             there = sum(other.address == exchange.address for other in self._under_way)
@@ -164,8 +221,10 @@ class Judge:
                 self.fail("P2b", f"{there} requests at once to {exchange.address}")
         if here == pacing.max_parallel_per_domain:
             self.hits["a full domain"] += 1
-        if len(self._under_way) == fetching.max_total_connections:
+        if places == fetching.max_total_connections:
             self.hits["every place taken"] += 1
+        if places < len(self._under_way):
+            self.hits["without a place"] += 1
 
     # -- what servers said
 
@@ -175,9 +234,26 @@ class Judge:
     def told_quota(self, host: str, reset_s: float) -> None:
         self._quotas[host] = max(self._quotas.get(host, 0.0), reset_s)
 
+    def answered(self, exchange: Exchange, status: int | None, now: float) -> None:
+        """An answer has reached the crawler. One that refuses may mean that the window is another than was told."""
+        if exchange.quota is not None:
+            self._budgets[exchange.host] = exchange.quota
+        elif status in REFUSALS:
+            self._budgets.pop(exchange.host, None)
+
+    def _check_budget(self, exchange: Exchange) -> None:
+        budget = self._budgets.get(exchange.host)
+        if budget is None or exchange.began >= budget.until:
+            return
+        begun = 1 + sum(one.began > budget.told_at for one in self._log.get(exchange.host, ())[-200:])
+        if begun > budget.left:
+            self.fail("P7", f"{exchange.url} at {exchange.began:.3f} is number {begun} since {budget.left} were left")
+        self.hits["inside a quota"] += 1
+
     def told_to_wait(self, host: str, wait_s: float, now: float) -> None:
         self.hits["Retry-After"] += 1
-        self._blocks.setdefault(host, []).append((now, now + wait_s))
+        kept_s = min(wait_s, self.settings.pacing.max_retry_after)
+        self._blocks.setdefault(host, []).append((now, now + kept_s))
 
     def _check_block(self, exchange: Exchange) -> None:
         until = max((until for _, until in self._blocks.get(exchange.host, ())), default=-math.inf)
@@ -189,6 +265,8 @@ class Judge:
         known, status, hops = self.robots.setdefault(origin, Robots()), result.status, len(trail)
         if hops > ROBOTS_HOPS_MAX:
             self.fail("L4", f"robots.txt of {origin} followed over {hops} redirects")
+        if result.failure is Failure.ADDRESS_FORBIDDEN and not hops:
+            return  # nobody was asked: what was known of it holds for as long as it did
         if result.failure is not None or status is None:
             self._miss(known, now)
         elif 300 <= status < 304 or status in (307, 308):
@@ -258,6 +336,7 @@ class Judge:
         for address in self._addresses.values():
             self._log.pop(address, None)  # the next run does not know yet who lives there
         self._addresses.clear()
+        self._budgets.clear()  # a quota that is used up is a block; what is left of one is not kept
         for whose, exchanges in self._log.items():
             self._log[whose] = [one for one in exchanges if not math.isnan(one.sent_at)]
         for told in self._blocks.values():
@@ -272,5 +351,11 @@ class Judge:
 
     def begin_run(self) -> None:
         """What was left of a block when the last run ended cannot be known where the wall clock was set since."""
+        self._answers.clear()
         for told in self._blocks.values():
             told[:] = [block for block in told if block[0] > self.clock_set_at]
+
+
+def _written_soon(exchange: Exchange, now: float) -> bool:
+    """Whether it holds a place: who was not written for a second gives its own away, and is over the number after."""
+    return (now if math.isnan(exchange.sent_at) else exchange.sent_at) - exchange.began < SOON_S - EPSILON_S

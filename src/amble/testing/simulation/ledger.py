@@ -12,6 +12,7 @@ from amble.clock import Clock
 from amble.core.frontier.changes import Changes, Final, Keeps, Listing, Ready, State
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.frontier.recall import Leads, Stored
+from amble.core.frontier.redirects import REDIRECTS
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
@@ -21,12 +22,26 @@ from amble.fetcher import FetchResult
 from amble.jobs import rows
 from amble.settings import Settings
 from amble.store.seam import DomainRow, TaskRow
+from amble.testing.simulation.judge import LEAST_PATIENCE_S
 
 Fail = Callable[[str, str], None]
 NOT_TRIED_AGAIN = frozenset(
     {Failure.CONTENT_TOO_LARGE, Failure.CONTENT_TYPE_REJECTED, Failure.CONTENT_DECODE_ERROR, Failure.ADDRESS_FORBIDDEN}
 )
 ENDED = frozenset({State.DONE, State.FAILED, State.SKIPPED})
+
+
+class Tries(NamedTuple):
+    """How often a URL was asked for."""
+
+    tries: int = 0
+    requests: int = 0  # with those that were made good
+    broke: bool = False  # a kept connection, under the last of them
+    passes: bool = True  # what the last of them met may pass
+    forbidden: bool = False  # it was the address, which passes where it was the network that lied
+
+
+NOT_TRIED = Tries()
 
 
 class Entry(NamedTuple):
@@ -38,6 +53,7 @@ class Entry(NamedTuple):
     pages: list[tuple[str, Stored | None]]
     listing: Listing | None
     utc: datetime
+    moved: set[str]
 
 
 @dataclass(slots=True)
@@ -53,6 +69,7 @@ class Ledger:
     deferred: set[str] = field(default_factory=set)
     shelf: dict[str, TaskRow] = field(default_factory=dict)  # tasks that nobody holds
     asked: set[str] = field(default_factory=set)  # tasks of pages that were asked for
+    moved: set[str] = field(default_factory=set)  # tasks that ended with a redirect, which is no page
     table: dict[str, Stored | None] = field(default_factory=dict)  # the rows of all crawls; None: not a success
     listings: dict[str, tuple[datetime, Listing]] = field(default_factory=dict)
     domains: dict[str, DomainRow] = field(default_factory=dict)
@@ -61,7 +78,7 @@ class Ledger:
     _journal: list[Entry] = field(default_factory=list)
     _table_before: dict[str, Stored | None] = field(default_factory=dict)
     _learned: list[tuple[float, DomainRow]] = field(default_factory=list)
-    _tries: dict[tuple[str, str, int], tuple[int, bool]] = field(default_factory=dict)
+    _tries: dict[tuple[str, str, int], Tries] = field(default_factory=dict)
     _network_down: bool = False
 
     # -- in
@@ -72,11 +89,17 @@ class Ledger:
         if ready is not None and result is not None and ready.visit.kind is Kind.PAGE:
             self.asked.add(ready.visit.task)
             self._check_try(ready.visit, result)
+        moved = {final.visit.task for final in changes.finals if final.move is not None}
+        self.moved |= moved
         self._accept(changes)
         pages = [row for final in changes.finals if (row := self._check_final(final, utc)) is not None]
         accepted = [self.tasks[visit.task] for visit in (*changes.accepted, *changes.overflow)]
         ends = [(final.visit.task, final.state) for final in changes.finals]
-        self._keep_rows(Entry(now, accepted, ends, pages, changes.listing, utc))
+        pages += [
+            (end.url, known._replace(final_url=end.final_url))
+            for end in changes.chain_ends if (known := self.table.get(end.url)) is not None
+        ]  # fmt: skip
+        self._keep_rows(Entry(now, accepted, ends, pages, changes.listing, utc, moved))
         for reason, count in changes.left_out.items():
             self.hits[f"left out: {reason}"] += count
         for event in changes.events:
@@ -105,10 +128,19 @@ class Ledger:
 
     def spent(self) -> int:
         """Of the budget: what the table held before this crawl costs nothing unless it is asked for."""
-        return sum(url in self.asked or self._table_before.get(url) is None for url in self.tasks)
+        pages = self.tasks.keys() - self.moved
+        return sum(url in self.asked or self._table_before.get(url) is None for url in pages)
+
+    def waiting(self, host: str) -> list[str]:
+        """Tasks of a host that the crawl holds, and that no crawl has heard anything of."""
+        return [
+            url for url, row in self.tasks.items()
+            if row.domain == host and url not in self.ended and url not in self.deferred and url not in self.shelf
+            and url not in self.table and url not in self.asked
+        ]  # fmt: skip
 
     def by_domain(self) -> Counter[str]:
-        return Counter(row.domain for row in self.tasks.values())
+        return Counter(row.domain for url, row in self.tasks.items() if url not in self.moved)
 
     def _keep_rows(self, entry: Entry) -> None:
         self._journal.append(entry)
@@ -117,22 +149,40 @@ class Ledger:
             self.listings[entry.listing.sitemap] = entry.utc, entry.listing
 
     def _check_try(self, visit: Visit, result: FetchResult) -> None:
-        """Only what may pass is tried again, and not too often."""
+        """Only what may pass is tried again, and not too often, however often connections break."""
         key = (visit.task, visit.url, len(visit.trail))
-        tries, passes = self._tries.get(key, (0, True))
-        if not passes:
+        before = self._tries.get(key, NOT_TRIED)
+        tries_max = 1 + self.settings.pacing.max_retries
+        if not before.passes:
             self.fail("L3", f"{visit.url} asked for again after its answer")
-        if tries > self.settings.pacing.max_retries:
-            self.fail("L1", f"{visit.url} asked for {tries + 1} times")
+        if before.tries == tries_max:
+            self.fail("L1", f"{visit.url} asked for {before.tries + 1} times")
+        if before.requests == 2 * tries_max:
+            self.fail("C1", f"{visit.url} asked for {before.requests + 1} times, broken connections included")
+        if before.broke and not visit.new_connection:
+            self.fail("C1", f"{visit.url} not made good over a new connection")
+        forbidden = result.failure is Failure.ADDRESS_FORBIDDEN
+        if visit.header_timeout_s is not None:
+            if visit.attempt == tries_max:
+                self.fail("H1", f"the last try of {visit.url} has not all the time there is")
+            if visit.header_timeout_s < LEAST_PATIENCE_S * 2 ** (visit.attempt - 1):
+                self.fail("H1", f"try {visit.attempt} of {visit.url} has only {visit.header_timeout_s:g} s")
         unasked = result.status == 304 and not visit.is_conditional  # as good as no answer
+        broke = result.stale and not visit.new_connection  # the next request is the same try
         ours = result.proxy_fault or result.local_fault or self._network_down  # costs the URL nothing [F9, F10]
-        self._tries[key] = (tries + (not ours), unasked or self._passes(result))
+        self._tries[key] = Tries(
+            before.tries + (not ours and not broke), before.requests + (not ours), broke,
+            unasked or self._passes(result) or (self._network_down and forbidden), forbidden,
+        )  # fmt: skip
 
     def _weather(self, event: Event) -> None:
         """What failed shortly before it was clear that the network is down costs nothing either."""
         if isinstance(event, NetworkDown):
             self._network_down = True
-            self._tries = {key: (0, passes) for key, (_, passes) in self._tries.items()}
+            self._tries = {
+                key: NOT_TRIED._replace(broke=made.broke, passes=made.passes or made.forbidden)
+                for key, made in self._tries.items()
+            }
         elif isinstance(event, NetworkBack):
             self._network_down = False
 
@@ -165,8 +215,11 @@ class Ledger:
             self.fail("L3", f"{task} ended {final.state} with {failure!r}")
         if is_stored:
             self.hits["stored already"] += 1
-        if isinstance(final.fetched, FetchResult) and final.page is not None and final.fetched.url != visit.url:
-            self.fail("L2", f"{task} ended with the page of {final.fetched.url}")
+        if isinstance(final.fetched, FetchResult) and final.fetched.url != task:
+            self.fail("L2", f"{task} ended with the answer of {final.fetched.url}")
+        status = final.fetched.status if final.fetched is not None else None
+        if final.state is State.DONE and (final.move is not None) != (status in REDIRECTS):
+            self.fail("L5", f"{task} ended with {status} and {final.move}")
         if visit.attempt > 1 + self.settings.pacing.max_retries:
             self.fail("L1", f"{task} needed {visit.attempt} attempts")
         if len(visit.trail) > self.settings.visiting.max_redirects + (final.reason.startswith("redirect:")):
@@ -194,7 +247,15 @@ class Ledger:
             return task, None
         headers = fetched.headers if fetched is not None else Headers()
         leads = Leads() if final.page is None else Leads.of(final.page)
-        return task, Stored(status, utc, headers.get("etag"), None, final.visit.url, leads)
+        final_url = final.move.final_url if final.move is not None else None
+        return task, Stored(status, utc, headers.get("etag"), None, final_url or final.visit.url, leads)
+
+    def check_chains(self) -> None:
+        """L5: where a redirect leads inside the scope, there is a row."""
+        for url in self.moved & self.ended.keys():
+            row = self.table.get(url)
+            if row is not None and row.final_url not in self.table and row.final_url not in self.tasks:
+                self.fail("L5", f"{url} names {row.final_url}, which has no row")
 
     def balance(self, plan: CrawlPlan) -> None:
         """accepted = queued + under way + deferred + final, by counting what is really there."""
@@ -238,12 +299,14 @@ class Ledger:
         self.table, self.listings = dict(self._table_before), {}
         self._learned = [(at, row) for at, row in self._learned if at <= committed_until]
         self.domains = {row.domain: row for _, row in self._learned}
+        self.moved = set()
         kept, self._journal = [entry for entry in self._journal if entry.at <= committed_until], []
         for entry in kept:
             self.tasks |= {row.url: row for row in entry.accepted}
             for task, state in entry.ends:
                 if state in ENDED:
                     self.ended[task] = state
+            self.moved |= entry.moved
             self._keep_rows(entry)
         self.dead = False
 
@@ -257,7 +320,7 @@ class Ledger:
 
     def begin_crawl(self) -> None:
         """Another crawl of the same table."""
-        self.tasks, self.ended, self.asked = {}, {}, set()
+        self.tasks, self.ended, self.asked, self.moved = {}, {}, set(), set()
         self._journal.clear()
         self._table_before = dict(self.table)
 

@@ -23,15 +23,19 @@ from amble.fetcher import FetchResult
 from amble.jobs import rows
 from amble.jobs.job import KEEP_EVERY_S
 from amble.jobs.supply import Supply
+from amble.testing.simulation.forecast import Forecast
 from amble.testing.simulation.judge import Judge, Robots
 from amble.testing.simulation.ledger import Ledger
+from amble.testing.simulation.network import Network
 from amble.testing.simulation.shop import Shop
+from amble.testing.simulation.tail_watch import TailWatch
 from amble.testing.simulation.web import SimulatedWeb
 from amble.testing.simulation.world import World, make_world
 from amble.testing.virtual import EPOCH, Stuck, VirtualClock, run
 
 LONGEST_S = 30 * 86_400.0  # of virtual time; nothing here takes a week
 REQUESTS_MAX = 5_000
+CLOCK_BEGINS = 1e3, 1e7  # for how long a machine may have been up
 DAY = timedelta(days=1)
 
 
@@ -79,13 +83,17 @@ class Simulation:
         self.judge = Judge(world.settings, roots, files, self.trace.hits, self.trace.violations)
         say = self.trace.lines.append
         self.ledger = Ledger(world.settings, self.judge.fail, self.trace.hits, say)
-        self.web = SimulatedWeb(world.sites, self.judge, Random(f"web {seed}"), self.trace.hits, say)
+        self.judge.waiting = self.ledger.waiting
+        self.network = Network(world.spells, Random(f"network of {seed}"))
+        self.web = SimulatedWeb(world.sites, self.network, self.judge, Random(f"web {seed}"), self.trace.hits, say)
+        self.forecast = Forecast(world, self.judge, self.network)
         self.shop = Shop(self.ledger, Random(f"shop {seed}"), self.trace.hits)
         self.saved_robots: dict[str, Robots] = {}
         self.plan: CrawlPlan | None = None
         self.taken_up = False  # a job that did not finish
         self.run_clock = RunClock(self.clock, 0.0)
         self.kept_at = 0.0
+        self.tail = TailWatch(world.settings, self.judge.fail)
 
     # -- the whole story
 
@@ -108,6 +116,7 @@ class Simulation:
             self._go_down(way[1])
             await asyncio.sleep(way[2])
         ledger = self.ledger
+        ledger.check_chains()
         if left := set(ledger.tasks) - set(ledger.ended) - ledger.deferred - set(ledger.shelf):
             self.judge.fail("V6", f"finished, though {len(left)} URLs are open, such as {min(left)}")
 
@@ -117,8 +126,11 @@ class Simulation:
         self.taken_up = False
 
     async def _run(self, way: tuple[float, str, float] | None) -> None:
-        clock = self.run_clock = RunClock(self.clock, self.random.choice((0.0, 4e4, 1e6)))
+        clock = self.run_clock = RunClock(self.clock, self.random.uniform(*CLOCK_BEGINS))
         self.web.clock = clock
+        self.network.forget()
+        self.forecast.begin_run(now=self.clock.monotonic())
+        self.tail = TailWatch(self.world.settings, self.judge.fail, self.clock.monotonic())
         plan = self._make_plan(clock)
         fetching = self.world.settings.fetching
         crawl = Crawl(
@@ -141,6 +153,8 @@ class Simulation:
             await asyncio.gather(*beside, supply, return_exceptions=True)
             self.judge.paused = self.judge.stopped = False
         if not self.ledger.dead:
+            if not plan.frontier.draining:
+                self.tail.end(self.clock.monotonic())
             self._check_the_end(plan)
             self._keep(plan, last=True)
 
@@ -221,9 +235,13 @@ class Simulation:
         if self.ledger.dead:
             return
         now = self.clock.monotonic()
-        if ready is not None and result is not None and ready.visit.kind is Kind.ROBOTS:
+        is_robots = ready is not None and ready.visit.kind is Kind.ROBOTS
+        if is_robots and ready is not None and result is not None and says_something(ready, result):
             self.judge.learn_robots(ready.visit.task, ready.visit.trail, result, now)
+        self.forecast.take(changes, result, now)
         self.ledger.take(changes, ready, result, now, utc)
+        self.tail.take(changes, ready, result, now)
+        self.trace.hits["asked with the other scheme"] += ready is not None and ready.visit.asks_other_scheme
         if self.plan is not None:
             registry = self.plan.frontier.registry
             self.ledger.learn(rows.limits_met(registry, changes, ready, self.run_clock.monotonic(), utc), now)
@@ -249,9 +267,11 @@ class Simulation:
         await asyncio.sleep(after_s)
         crawl.pause()
         self.judge.paused = True
+        self.tail.pause(self.clock.monotonic(), paused=True)
         self.trace.hits["paused"] += 1
         await asyncio.sleep(for_s)
         self.judge.paused = False
+        self.tail.pause(self.clock.monotonic(), paused=False)
         crawl.resume()
 
     async def _end(self, crawl: Crawl, running: asyncio.Task[None], after_s: float, how: str) -> None:
@@ -270,6 +290,13 @@ class Simulation:
         self.clock.shift_wall(days * DAY)
         self.judge.clock_set_at = self.clock.monotonic()
         self.trace.hits["wall clock set"] += 1
+
+
+def says_something(ready: Ready, result: FetchResult) -> bool:
+    """Whether what came of asking for a robots.txt is a word of its site: not where a kept connection broke, nor where
+    nothing came though it was asked only to find out whether anything would. What is known of it holds then."""
+    broke = result.stale and not ready.visit.new_connection
+    return not broke and not (ready.visit.asks_network and result.failure is not None)
 
 
 def simulate(seed: int, world: World | None = None) -> Trace:

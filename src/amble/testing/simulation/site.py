@@ -8,21 +8,13 @@ from typing import NamedTuple
 
 from amble.core.outcome import Failure
 from amble.testing.lab.announce import Dialect, announce_quota
-from amble.testing.lab.limiters import Limiter
+from amble.testing.lab.limiters import FixedWindow, Limiter
 from amble.testing.lab.servers import TellsQuota
+from amble.testing.simulation.network import Keeps
 from amble.testing.simulation.retry_after import Form, announce
 from amble.testing.simulation.robots import RobotsFile, Says
 
-# Faults of a single exchange: before anything is sent, or after it.
-UNSENT = {
-    "dns": Failure.NETWORK_DNS_FAILURE,
-    "no_such_name": Failure.NETWORK_DNS_FAILURE,
-    "refused": Failure.NETWORK_CONNECTION_REFUSED,
-    "tls": Failure.NETWORK_TLS_ERROR,
-    "forbidden_address": Failure.ADDRESS_FORBIDDEN,
-    "local": Failure.NETWORK_RESET,
-    "proxy": Failure.NETWORK_CONNECTION_REFUSED,
-}
+# Faults of a single exchange, after it was sent; those before are the network's.
 BROKEN = {
     "reset": Failure.NETWORK_RESET,
     "timeout": Failure.NETWORK_TIMEOUT,
@@ -45,6 +37,7 @@ class Reply(NamedTuple):
     note: str = ""  # which fault or rare branch this was
     inside_s: float = 0.0
     reset_s: float = 0.0  # until its quota, if it tells of one, is whole again
+    left: int | None = None  # of it, where nothing comes back before
 
 
 HTML = ("Content-Type", "text/html; charset=utf-8")
@@ -72,11 +65,25 @@ class Site:
     faults: tuple[str, ...] = ()
     faults_share: float = 0.0
     outages: tuple[tuple[float, float, str], ...] = ()
+    trouble: str | None = None  # what befalls every request, and always will
+    trouble_schemes: tuple[str, ...] = ("http", "https")
+    trouble_spares_robots: bool = False
+    keeps: Keeps = "nothing"  # which connections stay open after an answer
+    silences: tuple[float, ...] = ()  # instants at which the connections that are open fall silent
+    refuses_share: float = 0.0  # of the requests on new connections: refused unread, as HTTP/2 may
     calm_after: float = 3_600.0  # no fault strikes after this: what is alive then must end
     robots_asked: int = 0
 
-    def strike(self, now: float) -> str | None:
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing ever befalls it, so that what fails there is not its own fault."""
+        whole = self.says in ("rules", "missing", "forbidden")
+        return whole and not (self.faults or self.outages or self.trouble or self.silences or self.refuses_share)
+
+    def strike(self, now: float, scheme: str, path: str) -> str | None:
         """The fault that befalls this exchange, if one does."""
+        if self.trouble and scheme in self.trouble_schemes:
+            return None if path == "/robots.txt" and self.trouble_spares_robots else self.trouble
         for begins, ends, fault in self.outages:
             if begins <= now < ends:
                 return fault
@@ -102,13 +109,15 @@ class Site:
         reply = self._robots(now, etag) if path == "/robots.txt" else self._page(path, etag)
         quota: dict[str, str] = {}
         limiter: object = self.limiter
-        reset_s = 0.0
+        reset_s, left = 0.0, None
         if self.dialect and isinstance(limiter, TellsQuota):
+            if isinstance(limiter, FixedWindow):  # elsewhere some comes back before the reset
+                left = limiter.quota(now).left
             reset_s = limiter.quota(now).reset_s
             if self.dialect == "x-epoch" and "Date" in dict(reply.headers):
                 reset_s += now  # what such a page tells was written down when its site began
             announce_quota(self.dialect, limiter.quota(now), now, quota)
-        return reply._replace(headers=(*reply.headers, *quota.items()), inside_s=inside_s, reset_s=reset_s)
+        return reply._replace(headers=(*reply.headers, *quota.items()), inside_s=inside_s, reset_s=reset_s, left=left)
 
     def _page(self, path: str, etag: str | None) -> Reply:
         reply = self.pages.get(path, NOT_FOUND)

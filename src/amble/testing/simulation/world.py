@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -13,13 +13,15 @@ from amble.settings import Settings
 from amble.testing.lab.limiters import FixedWindow, Gcra, Limiter, SlidingLog, TokenBucket
 from amble.testing.lab.modifiers import Ban
 from amble.testing.lab.queues import InFlight, LeakyQueue
+from amble.testing.simulation.network import DARK, LIES, NOBODY, SLOW, UNSENT, Spell
 from amble.testing.simulation.retry_after import FORMS, announce
-from amble.testing.simulation.robots import SAYS, make_file
-from amble.testing.simulation.site import BROKEN, HTML, STATUSES, UNSENT, Reply, Site, moved
+from amble.testing.simulation.robots import SAYS, RobotsFile, make_file
+from amble.testing.simulation.site import BROKEN, HTML, STATUSES, Reply, Site, moved
 
 ROOTS = ("a.test", "b.test", "c.test")
 HOSTS = (*ROOTS, "www.a.test", "sub.b.test", "elsewhere.test")
 ADDRESSES = ("203.0.113.1", "203.0.113.1", "203.0.113.2", "203.0.113.3")
+FAULTY = ("timeout", "reset", "truncated", "503")  # from the first request to the last
 FAULTS = (*UNSENT, *BROKEN, *STATUSES, "busy")
 BIG_BODY = b"<!-- " + b"long " * 110_000 + b"-->"  # so long that it is read outside the event loop
 OTHER_SCHEMES = ("ftp://a.test/file", "mailto:me@a.test", "javascript:void(0)", "file:///etc/passwd", "//b.test/p1")
@@ -50,10 +52,19 @@ class World:
     commit_lag_s: float  # what was handed over later than this before a crash is lost
     window: Window = WINDOW
     crawls: int = 1  # of the same table, one after another
+    spells: tuple[Spell, ...] = ()  # of the network
 
 
 def make_world(seed: int) -> World:
-    random = Random(f"world {seed}")
+    own = {
+        "max_tail": Random(f"tail {seed}").choice((10.0, 60.0, 120.0, 3_600.0)),
+        "max_retry_after": Random(f"retry after {seed}").choice((86_400.0, 86_400.0, 1_000.0, 20.0)),
+    }
+    world = _make_web(Random(f"world {seed}"), own)
+    return _add_network(world, Random(f"network {seed}"))
+
+
+def _make_web(random: Random, own: dict[str, Any]) -> World:
     sites = {host: _make_site(host, random) for host in HOSTS}
     roots = random.sample(ROOTS, random.choice((1, 2, 3, 3)))
     seeds = [f"https://{root}/{random.choice(('', '', '', 'p1', 'private/p3'))}" for root in roots]
@@ -62,7 +73,7 @@ def make_world(seed: int) -> World:
     return World(
         sites,
         tuple(seeds),
-        Settings.of(_settings(random)),
+        Settings.of({**_settings(random), **own}),
         _restarts(random),
         tuple((random.uniform(0, 30), random.uniform(0, 20)) for _ in range(random.choice((0, 0, 0, 1)))),
         tuple((random.uniform(0, 60), random.choice((-1.0, 1.0))) for _ in range(random.choice((0, 0, 1, 3)))),
@@ -70,6 +81,62 @@ def make_world(seed: int) -> World:
         Window(random.choice((1, 2, 4, 4, 1_000)), random.choice((3, 10, 50_000)), random.choice((1, 3, 2_000))),
         random.choice((1, 1, 2, 2, 3)),
     )
+
+
+def _add_network(world: World, random: Random) -> World:
+    """What lies between: hosts that never answer, connections that break, times in which nothing works."""
+    for site in world.sites.values():
+        site.keeps = random.choice(("nothing", "all", "some", "one"))
+        if site.keeps == "one" and random.random() < 0.4:
+            site.silences = tuple(random.uniform(0, 60) for _ in range(2))
+        if site.keeps == "one" and random.random() < 0.2:
+            site.refuses_share = random.choice((0.1, 0.9))
+    if random.random() < 0.15:
+        begins = random.uniform(0, 30)
+        cut = Spell(begins, begins + random.choice((5, 60, 400)), random.choice((*DARK, SLOW)))
+        world = replace(world, spells=(cut,))
+    elif random.random() < 0.05:  # from the beginning
+        world = replace(world, spells=(Spell(0.0, random.choice((20, 400, 1e9)), random.choice(LIES)),))
+    if random.random() < 0.3:
+        world = _add_dead_hosts(world, random)
+    if random.random() < 0.12:
+        world = _add_good_hosts(world, random)
+    return world
+
+
+def _add_good_hosts(world: World, random: Random) -> World:
+    """Hosts to which nothing ever happens, save what happens to everybody: some are done when it begins."""
+    seeds = list(world.seeds)
+    for number in range(random.choice((4, 12))):
+        host = f"good{number}.test"
+        site = Site(host, f"192.0.2.{number}", Random(f"{host} {random.random()}"))
+        site.keeps = random.choice(("nothing", "all"))
+        paths = ["/", *(f"/p{page}" for page in range(random.choice((1, 4, 30))))]
+        site.pages = {path: Reply(200, b"alive", (HTML,)) for path in paths}
+        site.robots = [(0.0, RobotsFile())]
+        world.sites[host] = site
+        seeds += [f"https://{host}{path}" for path in paths]
+    begins = random.uniform(2, 12)
+    cut = Spell(begins, begins + random.choice((10, 50)), random.choice((*LIES, *DARK)))
+    restarts = world.restarts if random.random() < 0.3 else ()
+    return replace(world, seeds=tuple(seeds), spells=(cut,), crawls=1, restarts=restarts)
+
+
+def _add_dead_hosts(world: World, random: Random) -> World:
+    seeds = list(world.seeds)
+    for number in range(random.choice((1, 2, 4, 9))):
+        host = f"dead{number}.test"
+        site = Site(host, f"198.51.100.{number}", Random(f"{host} {random.random()}"))
+        site.trouble = random.choice((*NOBODY, *FAULTY))
+        site.trouble_spares_robots = site.trouble in FAULTY and random.random() < 0.5
+        if site.trouble in ("refused", "no_tls", "tls") and random.random() < 0.5:
+            site.trouble_schemes = ("https",)
+        site.pages = {path: Reply(200, b"alive", (HTML,)) for path in ("/", "/p1", "/p2", "/p3")}
+        site.robots = [(0.0, RobotsFile())]
+        world.sites[host] = site
+        seeds += [f"https://{host}{path}" for path in random.sample(list(site.pages), random.choice((1, 1, 4)))]
+    random.shuffle(seeds)
+    return replace(world, seeds=tuple(seeds))
 
 
 def _restarts(random: Random) -> tuple[tuple[float, str, float], ...]:

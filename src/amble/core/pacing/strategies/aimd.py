@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from amble.core.pacing.block import Block
 from amble.core.pacing.permit import Permit
+from amble.core.pacing.phase import PacePhase
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.strategies.base import Strategy
 
@@ -19,6 +20,7 @@ class Aimd(Strategy):
         "_cut_seq",
         "_limited_once",
         "_rate_cap",
+        "_rate_min",
         "_refilled_at",
         "_seq",
         "_settings",
@@ -33,8 +35,9 @@ class Aimd(Strategy):
     def __init__(self, settings: PacingSettings) -> None:
         super().__init__()
         self._settings = settings
-        self.rate = settings.initial_rps
         self._rate_cap = settings.max_rps
+        self._rate_min = min(max(settings.min_rps, 1.0 / settings.max_adaptive_delay), settings.max_rps)
+        self.rate = max(settings.initial_rps, self._rate_min)
         self._capacity = self._tokens = settings.token_bucket_capacity
         self._refilled_at: float | None = None
         self._target_s = settings.latency_target
@@ -48,6 +51,11 @@ class Aimd(Strategy):
         return self._limited_once
 
     @property
+    def pace_phase(self) -> PacePhase:
+        climbs = not self._limited_once and self.rate < self._rate_cap
+        return PacePhase.FINDING if climbs else super().pace_phase
+
+    @property
     def floor_s(self) -> float:
         return 1.0 / self._rate_cap
 
@@ -58,7 +66,7 @@ class Aimd(Strategy):
     def limit_to(self, gap_s: float, bursts: bool) -> None:
         settings = self._settings
         fastest = min(settings.max_rps, 1.0 / gap_s) if gap_s > 0 else settings.max_rps
-        self._rate_cap = max(settings.min_rps, fastest)
+        self._rate_cap = max(self._rate_min, fastest)
         # Burst credit would break a crawl delay the moment the credit is spent.
         self._capacity = settings.token_bucket_capacity if bursts else 1.0
         self._tokens = min(self._tokens, self._capacity)
@@ -113,20 +121,21 @@ class Aimd(Strategy):
     def save(self) -> dict[str, float]:
         return {"rate": self.rate}
 
-    def load(self, numbers: Mapping[str, float], *, trust: float) -> None:
+    def load(self, numbers: Mapping[str, float], *, trust: float, now: float) -> None:
         settings = self._settings
         saved = min(
             settings.max_rps,
-            max(settings.min_rps, numbers.get("rate", 1 / (numbers.get("delay_s") or 1 / settings.initial_rps))),
+            max(self._rate_min, numbers.get("rate", 1 / (numbers.get("delay_s") or 1 / settings.initial_rps))),
         )
-        self.rate = settings.initial_rps + trust * (saved - settings.initial_rps)
+        first = max(settings.initial_rps, self._rate_min)
+        self.rate = first + trust * (saved - first)
         self._limited_once = True
         self._tokens = 0.0  # the last run may have spent its burst a moment ago
         self.note = "learned earlier"
         self._propose()
 
     def _cut(self, reason: str) -> None:
-        self.rate = max(self._settings.min_rps, self.rate * self._settings.aimd_decrease)
+        self.rate = max(self._rate_min, self.rate * self._settings.aimd_decrease)
         self._cut_seq = self._seq
         self._tokens = min(self._tokens, 1.0)
         self.note = reason

@@ -7,20 +7,22 @@ from typing import ClassVar
 
 from amble.core.pacing.block import Block
 from amble.core.pacing.permit import Permit
-from amble.core.quota import Quota
+from amble.core.pacing.phase import PacePhase
 
 LONGEST_PAUSE_S = 300.0
+ALONE_S = 1.0  # so long a first request may hold up the second
 
 
 class Strategy:
     """Proposes a delay between request starts; the shell may be slower, never faster.
 
     `delay_s` is the pace as learned and shown; `gap_s` is what must pass after the last start, which is the same
-    unless the strategy has burst credit; `parallel` caps requests at once where there is reason to; `note` is the
-    reason of the last decision, for the event that reports it.
+    unless the strategy has burst credit; `parallel` caps requests at once where there is reason to; while `alone` is
+    set, a domain that was just met is asked for one thing at a time; `note` is the reason of the last decision, for
+    the event that reports it.
     """
 
-    __slots__ = ("delay_s", "gap_s", "note", "parallel")
+    __slots__ = ("alone", "delay_s", "gap_s", "note", "parallel")
 
     name: ClassVar[str]
     counts_sends: ClassVar[bool] = False  # whether on_send has anything to do, and may change the gap
@@ -28,12 +30,18 @@ class Strategy:
     def __init__(self) -> None:
         self.delay_s = self.gap_s = 0.0
         self.parallel: int | None = None
+        self.alone = False
         self.note = "start"
 
     @property
     def floor_s(self) -> float:
         """Shortest delay not known to be too short."""
         return 0.0
+
+    @property
+    def pace_phase(self) -> PacePhase:
+        """Where its own delay binds: finding out, at what it found, or at a constant."""
+        return PacePhase.AT_LIMIT if self.learned else PacePhase.SET
 
     @property
     def learned(self) -> bool:
@@ -46,6 +54,10 @@ class Strategy:
 
     def limit_to(self, gap_s: float, bursts: bool) -> None:
         """The shell's own shortest gap; no rate beyond it need be tried. Bursts only where no crawl delay exists."""
+
+    def end_alone(self) -> None:
+        """The only request under way takes too long to wait for."""
+        self.alone = False
 
     def on_send(self, permit: Permit) -> None:
         """A request starts."""
@@ -62,8 +74,8 @@ class Strategy:
     def on_failed(self, permit: Permit, now: float) -> None:
         """No answer, or an error of the server's."""
 
-    def on_quota(self, quota: Quota, in_flight: int) -> None:
-        """The server stated its limit."""
+    def on_quota(self, gap_s: float) -> None:
+        """The server stated its limit: with such a gap what is left is spent."""
 
     def on_block(self, block: Block, now: float) -> float:
         """A block opened. Returns the pause before the first trial where the server named none."""
@@ -83,5 +95,5 @@ class Strategy:
         """The few numbers worth keeping."""
         return {}
 
-    def load(self, numbers: Mapping[str, float], *, trust: float) -> None:
+    def load(self, numbers: Mapping[str, float], *, trust: float, now: float) -> None:
         """Go on from saved numbers; trust 1 is fresh, 0.5 old."""

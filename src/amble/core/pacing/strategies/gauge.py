@@ -7,42 +7,72 @@ closes; `gauge_guard` watches the response times.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import ClassVar
 
 from amble.core.pacing.block import Block
 from amble.core.pacing.permit import Permit
-from amble.core.pacing.strategies.base import LONGEST_PAUSE_S, Strategy
-from amble.core.pacing.strategies.gauge_climb import climbed
+from amble.core.pacing.phase import PacePhase
+from amble.core.pacing.strategies.base import ALONE_S, LONGEST_PAUSE_S, Strategy
+from amble.core.pacing.strategies.gauge_climb import Climb, climbed
 from amble.core.pacing.strategies.gauge_guard import LatencyGuard
-from amble.core.pacing.strategies.gauge_track import MARGIN, Evidence, Track
-from amble.core.quota import Quota
+from amble.core.pacing.strategies.gauge_slots import Slots
+from amble.core.pacing.strategies.gauge_track import FEW, MARGIN, NO_GUESS, Evidence, Track
 
-FIRST_RATE = 2.0
+FIRST_DELAY_S = 0.25
+OPENING, OPENING_GAP_S = 5, 0.1  # so many answers, one at a time, so far apart at the least, before the climb
 LONGEST_DELAY_S = 60.0
 SHORTEST_PAUSE_S = 0.4
-QUOTA_SHARE = 0.98
+RELEASED = 0.3  # into the last pause of a site that does not say how long it refuses
+QUOTA_STEP = 2.0
+STRICT_SHARE, STRICT_BLOCK_S = 0.7, 2.2  # of the rate; a longer block is a window
+CAP_SHARE = 2.0  # of what so many slots carry; no higher rate need be tried
+UNDER_CAP = 1.19  # growth per answer where a cap on requests at once protects the site; doubles in four
 STARVED = 1 / 0.7  # a request this much later than allowed shows that there was nothing to send
 LATE_SHARE, LATE_MOST = 0.05, 0.3  # of the newest request in the average; of the delay that is made up for
 CROWDED = 3  # with fewer requests under way none of them can be waiting for the others
 HEADERLESS_ANSWERS = 50  # so many answers without quota headers end the trust in them
+# A site was down, and did not mean us, where it failed for so long and for so many requests' time at a rate it bore.
+DOWN_S, DOWN_TOLD_S, DOWN_REQUESTS, DOWN_AFTER, DOWN_OVER = 1.0, 2.2, 3, 6, 1.25
+DOWN_SHARE, LONG_DOWN_SHARE, LONG_DOWN_S = 0.8, 0.4, 10.0  # of the rate, to go on climbing from
+WINDOWS, ALIKE = 3, 1  # so often down after as many requests, give or take one: a window that is used up
 
 
 class Gauge(Strategy):
-    __slots__ = ("_epoch_at", "_gap_min_s", "_guard", "_headerless", "_late_s", "_track")
+    __slots__ = (
+        "_climb",
+        "_delay_max_s",
+        "_downs",
+        "_epoch_at",
+        "_epoch_seq",
+        "_gap_min_s",
+        "_guard",
+        "_headerless",
+        "_late_s",
+        "_price",
+        "_slots",
+        "_strict",
+        "_track",
+    )
 
     name: ClassVar[str] = "gauge"
 
-    def __init__(self) -> None:
+    def __init__(self, refusal_price: float = 2.0, delay_max_s: float = LONGEST_DELAY_S) -> None:
         super().__init__()
+        self._price = refusal_price
+        self._delay_max_s = delay_max_s
         self._gap_min_s = 0.0  # the shell's; no shorter delay need be tried
         self._epoch_at: float | None = None  # the measured span begins: the first send, then each release
+        self._epoch_seq = 0  # the last request before it
         self._track: Track | None = None  # None while nothing is known of the limit (the START phase)
+        self._climb: Climb | None = None
+        self._slots: Slots | None = None
         self._guard: LatencyGuard | None = None
+        self._downs: tuple[int, ...] = ()  # requests accepted before each of the last times it was down
+        self._strict = False  # the site has been found to grant no credit
         self._late_s = 0.0  # how much later than allowed requests start, on average, by our own fault
         self._headerless: int | None = None  # answers since the last quota headers, while these set the pace
-        self._set_rate(FIRST_RATE, "start")
+        self.delay_s, self.alone, self.gap_s = FIRST_DELAY_S, True, OPENING_GAP_S
 
     @property
     def rate(self) -> float:
@@ -60,6 +90,10 @@ class Gauge(Strategy):
         return "track" if self._track else "start"
 
     @property
+    def pace_phase(self) -> PacePhase:
+        return PacePhase.FINDING if self.phase == "start" else super().pace_phase
+
+    @property
     def floor_s(self) -> float:
         return 1.0 / self._track.limit if self._track else 0.0
 
@@ -71,12 +105,22 @@ class Gauge(Strategy):
         self._gap_min_s = gap_s
         if self.delay_s < gap_s:
             self.propose(gap_s, "crawl delay")
+        elif self.alone:
+            self.gap_s = max(OPENING_GAP_S, gap_s)
+
+    def end_alone(self) -> None:
+        self.alone = False
+        self.gap_s = self.delay_s  # the same object: the many that are asked a few times are to take little memory
 
     def on_ok(
         self, permit: Permit, latency_s: float | None, usual_s: float | None, in_flight: int, now: float
     ) -> float:
         if self._epoch_at is None:
             self._epoch_at = permit.sent_at
+        if self.alone:
+            if permit.seq < OPENING and now - self._epoch_at < ALONE_S:
+                return 0.0
+            self.end_alone()
         if self._headerless is not None:
             self._headerless += 1
             if self._headerless > HEADERLESS_ANSWERS:
@@ -86,65 +130,132 @@ class Gauge(Strategy):
         guard = self._guard
         if slow and guard is not None and guard.overloaded:
             return self._relieve(guard, permit, in_flight, now)
-        track = self._track
-        if track is not None:
-            track.pages += 1
-            track.slots.accept(permit.in_flight)
-            self.parallel = track.slots.cap
+        if self._track is not None:
+            self._track.pages += 1
+        elif permit.seq - self._epoch_seq >= OPENING:  # what is asked a few times only pays for none
+            if self._climb is None:
+                self._climb = Climb(self._epoch_at, permit.seq - self._epoch_seq - 1)
+            self._climb.accept(permit.sent_at)
+        if self._slots is not None:
+            self._slots.accept(permit.in_flight)
+            self.parallel = self._slots.cap
+        elif permit.in_flight > 1:
+            self._slots = Slots()
         # A request sent later than it might have been proves nothing about a higher rate.
         if self._in_time(permit) and not (slow and guard and guard.queueing):
-            self._grow(now)
+            self._grow(usual_s or latency_s or 1.0, now)
         return 0.0
 
-    def on_quota(self, quota: Quota, in_flight: int) -> None:
-        target = max(1 / LONGEST_DELAY_S, QUOTA_SHARE * quota.rate(in_flight))
+    def on_quota(self, gap_s: float) -> None:
         self._headerless = 0
-        self._set_rate(min(target, 1.3 * self.rate), "quota headers")
+        # A header may be wrong: a higher rate is approached in steps.
+        self._set_rate(min(1 / gap_s, QUOTA_STEP * self.rate), "quota headers")
 
     def on_block(self, block: Block, now: float) -> float:
         block.rate = self.rate
         self._headerless = None
         self.note = "limited"
+        if self.alone:
+            self.end_alone()
         pause_s = max(SHORTEST_PAUSE_S, 2 * self.delay_s)
-        track = self._track
-        if track is None:
+        if self._slots is None:
+            self._slots = Slots()
+        queueing = self._guard is not None and self._guard.queueing  # where answers slow down, slots are not the limit
+        if self._slots.cap is not None or not queueing:
+            needed = self._carried(block) * (block.latency_s or 0.0)
+            block.explained = self._slots.refuse(block.in_flight, block.seq, needed)
+            self.parallel = self._slots.cap
+        if self._track is None or block.explained:
             return pause_s
-        if block.release_at is None:
-            needed = track.limit * self._guard.latency_s if self._guard else math.inf
-            block.explained = track.slots.refuse(block.in_flight, block.seq, needed)
-            self.parallel = track.slots.cap
-        return max(pause_s, min(track.expected_block_s(now), LONGEST_PAUSE_S))
+        return max(pause_s, min(self._track.expected_block_s(now), LONGEST_PAUSE_S))
+
+    def _carried(self, block: Block) -> float:
+        """The rate that the site is known to bear."""
+        if self._track is not None:
+            return self._track.limit
+        since_s = block.first_at - (block.first_at if self._epoch_at is None else self._epoch_at)
+        return min(block.rate, max(0, block.seq - self._epoch_seq - 1) / since_s) if since_s > 0 else 0.0
 
     def on_refused(self, block: Block, now: float) -> float:
-        # Trials cost refusals, waiting costs pages: a fast site is tried again sooner.
-        factor = 2.0 if block.failed_probes < 3 or block.rate > 15 else 2.5
+        if block.explained and self._slots is not None:
+            block.explained = False  # even a request that was alone was refused
+            self._slots.give_up(block.seq)
+            self.parallel = None
+        factor = 2.0 if block.failed_probes < 4 else 3.0
         return min(factor * block.pause_s, LONGEST_PAUSE_S)
 
     def on_close(self, block: Block, probe: Permit, now: float) -> None:
+        evidence, release_at = self._evidence(block)
+        if block.explained:
+            rate, reason = block.rate, "limit of requests at once"
+        elif self._was_down(block, evidence):
+            if self._track is not None:
+                rate = (1 - MARGIN) * self._track.limit
+            else:
+                rate = (DOWN_SHARE if evidence.blocked_s < LONG_DOWN_S else LONG_DOWN_SHARE) * block.rate
+            reason = "the site was down"
+        elif self._grants_nothing(evidence):
+            self._strict = True
+            rate, reason = STRICT_SHARE * block.rate, "no credit: climbing anew from a lower rate"
+        else:
+            if self._track is None:
+                self._track = Track.begin(evidence, now, self._price)
+            else:
+                self._track.close(evidence, now)
+            rate, reason = (1 - MARGIN) * self._track.limit, self._track.reason
+        self._epoch_at, self._epoch_seq, self._climb = release_at, probe.seq - 1, None
+        self._set_rate(rate, reason)
+        if self._guard is not None:
+            self._guard.pause()
+        if self._track is not None:
+            self._track.restart(gap_s=max(0.0, probe.sent_at - release_at), now=now)
+            self._track.rate_low = self.rate
+
+    def _evidence(self, block: Block) -> tuple[Evidence, float]:
+        """What a block says, and when the site was ready for more: as it said, or, where trials failed, some time into
+        the pause after the last of them."""
         release_at = block.last_at if block.release_at is None else block.release_at
-        epoch_at = block.first_at if self._epoch_at is None else self._epoch_at
+        if block.failed_probes and block.release_at is None:
+            release_at += RELEASED * block.pause_s
+        accepted = max(0, block.seq - self._epoch_seq - 1)
+        climb, guess = self._climb, NO_GUESS
+        if climb is not None:
+            guess = climb.guess(accepted, block.first_at, block.rate)
         evidence = Evidence(
-            accepted=max(0, block.seq - (self._track.epoch_seq if self._track else 0) - 1),
-            span_s=max(release_at - epoch_at, 1e-3),
-            blocked_s=max(0.0, release_at - block.first_at),
+            accepted=accepted,
+            span_s=max(release_at - (block.first_at if self._epoch_at is None else self._epoch_at), 1e-3),
+            blocked_s=round(max(0.0, release_at - block.first_at), 6),  # servers name whole seconds; floats do not
             rate=block.rate,
             failed_probes=block.failed_probes,
             directed=block.release_at is not None,
+            guess=guess,
+            strict=self._strict,
         )
-        if self._track is None:
-            self._track = Track.begin(evidence, now)
-        elif not block.explained:
-            self._track.close(evidence, now)
-        self._track.restart(gap_s=max(0.0, probe.sent_at - release_at), now=now)
-        self._track.epoch_seq = probe.seq - 1
-        self._epoch_at = release_at
-        reason = "limit of requests at once" if block.explained else self._track.reason
-        self._set_rate((1 - MARGIN) * self._track.limit, reason)
-        self._track.rate_low = self.rate
+        return evidence, release_at
+
+    def _grants_nothing(self, evidence: Evidence) -> bool:
+        """Whether the first few requests were too many already: there is no credit to use up, so that the next refusal
+        of a climb will show the limit itself."""
+        first = self._track is None and not self._strict
+        return first and evidence.accepted < FEW and evidence.blocked_s <= STRICT_BLOCK_S
+
+    def _was_down(self, block: Block, evidence: Evidence) -> bool:
+        """Whether the site did nothing but fail, for too long to be a limit, at a rate that it is known to bear: then
+        its limit is what it was before. Three times after as many requests each it is a window that says 503."""
+        blocked_s, track = evidence.blocked_s, self._track
+        if not block.failing or (track is None and evidence.accepted < DOWN_AFTER):
+            return False
+        if blocked_s < (DOWN_TOLD_S if evidence.directed else DOWN_S) or block.rate * blocked_s < DOWN_REQUESTS:
+            return False
+        if track is not None and block.rate > DOWN_OVER * track.limit:
+            return False
+        self._downs = (*self._downs, evidence.accepted)[-WINDOWS:]
+        return len(self._downs) < WINDOWS or max(self._downs) - min(self._downs) > ALIKE
 
     def on_outage(self, pause_s: float) -> None:
         if self._epoch_at is not None:
             self._epoch_at += pause_s
+        self._climb = None
 
     def save(self) -> dict[str, float]:
         numbers = self._track.save() if self._track else {}
@@ -152,10 +263,11 @@ class Gauge(Strategy):
             numbers |= self._guard.save()
         return numbers
 
-    def load(self, numbers: Mapping[str, float], *, trust: float) -> None:
-        self._track = Track.load(numbers, trusted=trust >= 1.0)
+    def load(self, numbers: Mapping[str, float], *, trust: float, now: float) -> None:
+        self._track = Track.load(numbers, trusted=trust >= 1.0, now=now)
         self._guard = LatencyGuard.load(numbers)
         if self._track:
+            self.alone = False
             self._set_rate((1 - MARGIN) * self._track.limit, "learned earlier")
             self._track.rate_low = self.rate
 
@@ -176,10 +288,13 @@ class Gauge(Strategy):
         self._late_s += LATE_SHARE * (took_s - permit.gap_s - self._late_s)
         return True
 
-    def _grow(self, now: float) -> None:
+    def _grow(self, usual_s: float, now: float) -> None:
         rate, track = 1.0 / self.delay_s, self._track
-        if track is None:
-            self._set_rate(climbed(rate), "no limit met yet")
+        if track is None and self.parallel is not None:
+            carried = CAP_SHARE * self.parallel / usual_s
+            self._set_rate(min(UNDER_CAP * rate, max(rate, carried)), "as fast as the requests at once allow")
+        elif track is None:
+            self._set_rate(climbed(rate), "no refusal since" if self._epoch_seq else "no limit met yet")
         else:
             grown = track.grown(rate, now)
             if grown != rate:
@@ -188,6 +303,7 @@ class Gauge(Strategy):
     def _relieve(self, guard: LatencyGuard, permit: Permit, in_flight: int, now: float) -> float:
         """The site queues our requests: slow down to what it serves and let the queue drain."""
         relief = guard.relieve(self.rate, permit.seq + in_flight, in_flight, now)
+        self._climb = None
         if self._track is None:
             self._track = Track(relief.rate / (1 - MARGIN), now)
         else:
@@ -198,8 +314,8 @@ class Gauge(Strategy):
 
     def _set_rate(self, rate: float, reason: str) -> None:
         delay_s = 1.0 / rate
-        if delay_s > LONGEST_DELAY_S:
-            delay_s = LONGEST_DELAY_S
+        if delay_s > self._delay_max_s:
+            delay_s = self._delay_max_s
         if delay_s < self._gap_min_s:
             delay_s = self._gap_min_s
         self.delay_s = delay_s

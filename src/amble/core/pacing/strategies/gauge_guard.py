@@ -63,7 +63,7 @@ class LatencyGuard:
         self._lowest = 0.0
         self._rate_before = 0.0
         self._served = 0  # answers since _served_at: what the site gets done, however fast we ask
-        self._served_at = 0.0
+        self._served_at: float | None = None  # not measured yet; clocks begin anywhere
         self._served_rate = 0.0
 
     @classmethod
@@ -76,7 +76,10 @@ class LatencyGuard:
 
     def observe(self, permit: Permit, latency_s: float, now: float) -> bool:
         """Take in one answer. True when the site answers slower than it did while idle, so that a look is worth it."""
-        self._served += 1
+        if self._served_at is None:
+            self._served_at = now  # the stretch begins with this answer, which is none of it
+        else:
+            self._served += 1
         if self._served >= _STRETCH:
             self._served_rate = self._served / (now - self._served_at) if now > self._served_at else 0.0
             self._served, self._served_at = 0, now
@@ -98,6 +101,10 @@ class LatencyGuard:
         elif level < self._base + _LN13:
             self._base += _DRIFT * (sample - self._base)
         return level - self._base > _LN15
+
+    def pause(self) -> None:
+        """Nothing was sent for a while: what the site serves is measured from its next answer."""
+        self._served, self._served_at = 0, None
 
     @property
     def latency_s(self) -> float:

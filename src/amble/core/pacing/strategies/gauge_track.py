@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from amble.core.pacing.strategies.gauge_climb import limit_under
-from amble.core.pacing.strategies.gauge_slots import Slots
+from amble.core.pacing.strategies.gauge_climb import Guess
 
 MARGIN = 0.04  # run this much under the estimate
 WIDTH, FIRST_WIDTH = 2 * MARGIN, 0.2  # climbed through in a period; after the first block, which only guessed
@@ -20,6 +19,12 @@ FEW = 6  # fewer accepted requests than this measure nothing by themselves:
 FEW_LEAST, FEW_MOST = 0.5, 0.75  # at such a block, the limit lies between these shares of the rate
 AGREED = 0.1  # a guess and a measurement that differ by less than this are both right
 SPANS_KEPT = 4
+GROWTH_LEAST, FIRST_STEP = 1.04, 1.15  # beyond the period; a guess is wrong by an unknown amount
+STRICT_LIMIT, STRICT_PERIOD = 0.88, 200  # of the refused rate, where there is no credit; pages until it is tested
+FLOWED_FEWEST, FLOWED_SHARE = 3, 0.97  # accepted requests that measure its limit; of what they measure
+DOUBT_SHARE, DOUBT_LEAST, DOUBT_MOST = 0.1, 0.02, 0.1  # what a guess is likely to be too low by
+WORTH_LEAST, WORTH_MOST = 30, 400  # pages of the first period
+SHORTEST_BLOCK_S = 0.4
 LEAN_FIRST, LEAN_LEAST, LEAN_MOST = 0.9, 0.5, 0.96
 LONELY, LONELY_SHARE = 30, 0.96
 ROUNDED_UP_S, ROUNDED_UP_REQUESTS = 1.5, 4
@@ -27,10 +32,14 @@ SAME_LENGTH_S = 0.3  # two directed blocks this equal are of one fixed length
 SHORTEST_STEP_S, STEP_SHARE = 2.0, 0.25
 LEAN_HOLD = 6  # blocks for which a lean that failed is not tried again
 LEAST = 1e-6  # a limit of a request in days is none
+BELIEVED = 1 / 60  # a lower one than this is believed only where a block has shown it
 PUNISHING_S, PUNISHING_REQUESTS = 2.2, 8  # a date rounds up by less than two seconds
 PUNISHED_STEPS = 2  # a step lasts so many times what a refusal costs
 WARY_S = 8.0  # where being refused is dear, climb through the margin in this time
 PENALTY_QUIET = 15  # after a penalty, no probing for so many times its length
+
+
+NO_GUESS = Guess(0.0, 0.0)
 
 
 class Evidence(NamedTuple):
@@ -42,6 +51,8 @@ class Evidence(NamedTuple):
     rate: float  # our rate when it opened
     failed_probes: int
     directed: bool  # the server said how long
+    guess: Guess = NO_GUESS  # what the first climb betrays
+    strict: bool = False  # the site is known to grant no credit
 
     @property
     def rounded_up(self) -> bool:
@@ -67,6 +78,7 @@ class Track:
         "_cycle_at",
         "_gap_s",
         "_growth",
+        "_growth_least",
         "_lean",
         "_lean_hold",
         "_leaned_on",
@@ -79,13 +91,11 @@ class Track:
         "_width",
         "beyond",
         "confirmed",
-        "epoch_seq",
         "limit",
         "pages",
         "period",
         "rate_low",
         "reason",
-        "slots",
     )
 
     def __init__(self, limit: float, now: float) -> None:
@@ -93,15 +103,13 @@ class Track:
         self.confirmed = 0  # closings in a row that agreed
         self.period = FIRST_PERIOD
         self.rate_low = limit  # the lowest rate since the last release
-        self.epoch_seq = 0  # the last request before the present span
-        self.slots = Slots()
         self.pages = 0
         self.beyond = False  # past the period: climbing over the estimate
         self.reason = "limit estimated"
         self._spans: tuple[tuple[float, float], ...] = ()
         self._blocks_s: tuple[float, ...] = ()
         self._gap_s = 0.0  # from release to our first request after it
-        self._growth = 1.04
+        self._growth = self._growth_least = GROWTH_LEAST
         self._lean = LEAN_FIRST
         self._lean_hold = 0
         self._leaned_on: float | None = None  # the measured rate that was overridden in the present cycle
@@ -114,37 +122,43 @@ class Track:
         self._long_rate: float | None = None  # what the last long block measured
 
     @classmethod
-    def begin(cls, evidence: Evidence, now: float) -> Track:
+    def begin(cls, evidence: Evidence, now: float, refusal_price: float = 2.0) -> Track:
         """The first block: the climb was steep, so its own rate says more than the span."""
         rate, measured = evidence.rate, evidence.accepted / evidence.span_s
+        guess = evidence.guess.limit or 0.7 * rate
         if evidence.blocked_s >= LONG_BLOCK_S and not evidence.directed:
-            limit = math.sqrt(max(measured, 1e-3) * 0.8 * limit_under(rate))
+            limit = math.sqrt(max(measured, 1e-3) * 0.8 * guess)
         elif evidence.blocked_s > SHORT_BLOCK_S:
             limit = max(measured, 0.05 * rate)
             if evidence.directed and evidence.blocked_s < LONG_BLOCK_S:
                 # The rest of a window, or a punishment? What flowed is right for the one, the climb for the other.
-                limit = max(limit, math.sqrt(limit * limit_under(rate)))
+                limit = max(limit, math.sqrt(limit * guess))
         elif evidence.failed_probes and not evidence.directed:
-            limit = min(0.7 * rate, max(measured, 0.3 * rate))
-        elif evidence.accepted < FEW:
+            least = (0.3 if evidence.failed_probes == 1 else 0.1) * rate
+            limit = min(0.7 * rate, max(measured, least))
+        elif evidence.accepted < (FLOWED_FEWEST if evidence.strict else FEW):
             limit = 0.7 * rate  # refused at once: there was no credit to use up
+        elif evidence.strict:  # so the limit lies between this rate and the one before
+            limit = STRICT_LIMIT * min(evidence.guess.most or rate, rate)
         else:
-            # A climb that was held up on its way has measured more than its end betrays.
-            limit = max(limit_under(rate), min(measured, 0.7 * rate))
+            limit = min(guess, evidence.guess.most or guess)
         track = cls(limit, now)
         if evidence.blocked_s <= SHORT_BLOCK_S:
             if evidence.punishing:
                 track.period = max(FIRST_PERIOD, int(WARY_S * limit))
                 track._punished_s = evidence.blocked_s
+            elif evidence.strict:
+                track.period = STRICT_PERIOD
             else:
-                track._width = FIRST_WIDTH
+                track._width, track._growth_least = FIRST_WIDTH, FIRST_STEP
+                track.period = _worth(limit, evidence, refusal_price)
         track._remember(evidence, measured)
         return track
 
     def close(self, evidence: Evidence, now: float) -> None:
         """A later block: the limiter was exhausted at both ends of the span, so accepted / time is the limit."""
         was, span_s = self.limit, evidence.span_s
-        guessed, self._width = self._width > WIDTH, WIDTH
+        guessed, self._width, self._growth_least = self._width > WIDTH, WIDTH, GROWTH_LEAST
         if span_s < 10 * self._gap_s:
             # Short span: the time before our first request was partly unused.
             span_s = max(span_s - self._gap_s / 2, span_s / 2)
@@ -158,7 +172,12 @@ class Track:
             self.period = self._longest_period()
             self._remember(evidence, measured)
             return
-        if evidence.accepted < FEW:
+        flowed = self._flowed(evidence)
+        if flowed > measured:
+            self.limit, self.reason = flowed, "limit measured between two refusals"
+            self._spans = ()
+            self.confirmed = 1
+        elif evidence.accepted < FEW:
             few = (evidence.accepted + 0.5) / span_s
             self.limit = min(max(few, FEW_LEAST * evidence.rate), FEW_MOST * evidence.rate)
             self._spans = ()
@@ -173,7 +192,7 @@ class Track:
         self._gap_s = gap_s
         self.pages = self._step_pages = 0
         self.beyond = False
-        self._growth = 1.04
+        self._growth = self._growth_least
         self._cycle_at = self._step_at = now
 
     def unsettle(self, limit: float, now: float) -> None:
@@ -215,13 +234,15 @@ class Track:
         return numbers | {f"block_{index}_s": length_s for index, length_s in enumerate(self._blocks_s)}
 
     @classmethod
-    def load(cls, numbers: Mapping[str, float], *, trusted: bool) -> Track | None:
+    def load(cls, numbers: Mapping[str, float], *, trusted: bool, now: float) -> Track | None:
         delay_s = numbers.get("delay_s", 0.0)  # all there is when another strategy learned it
         limit = numbers.get("limit", 1 / delay_s if delay_s > 0 else 0.0)
         if not LEAST <= limit < math.inf:
             return None
         confirmed = int(numbers.get("confirmed", 0)) if trusted else 0
-        track = cls(limit * (0.97 if confirmed else 0.85), 0.0)
+        if "limit" in numbers and limit < BELIEVED and not confirmed and "block_0_s" not in numbers:
+            return None  # an earlier version measured some sites that never refused anything from the clock's zero
+        track = cls(limit * (0.97 if confirmed else 0.85), now)
         track.confirmed = confirmed
         if confirmed:
             track.period = track._longest_period() if confirmed >= 3 else LOADED_PERIOD
@@ -290,7 +311,7 @@ class Track:
             return None
         flowing_s = evidence.span_s - blocked_s - (self._gap_s if self._gap_s >= LONG_BLOCK_S else 0.0)
         limit = None
-        outside = evidence.accepted / flowing_s if flowing_s > 0 else math.inf
+        outside = evidence.accepted / flowing_s if flowing_s > 1e-3 else math.inf
         if again:
             # The rest of a window varies, a punishment does not: how long it lasts says nothing about the limit.
             flowed = min(max(outside, 0.35 * evidence.rate), evidence.rate)  # few accepted measure nothing
@@ -305,6 +326,16 @@ class Track:
         if limit is not None:
             self._quiet_until = now + PENALTY_QUIET * blocked_s
         return limit
+
+    def _flowed(self, evidence: Evidence) -> float:
+        """What a site without credit served while it served us: of a pause rounded up to a second it has kept one
+        request for us, not a second's worth. 0 where that is not known."""
+        flowing_s = evidence.span_s - evidence.blocked_s - self._gap_s
+        if not (evidence.strict and evidence.directed) or evidence.accepted < FLOWED_FEWEST or flowing_s <= 0:
+            return 0.0
+        if evidence.blocked_s > PUNISHING_S:
+            return 0.0
+        return FLOWED_SHARE * min(evidence.rate, (evidence.accepted - 1) / flowing_s)
 
     def _choose_period(self, was: float) -> None:
         if not self.confirmed:
@@ -321,3 +352,11 @@ class Track:
         self._blocks_s = (*self._blocks_s, evidence.blocked_s)[-2:]
         if evidence.blocked_s >= LONG_BLOCK_S:
             self._long_rate = measured
+
+
+def _worth(limit: float, evidence: Evidence, refusal_price: float) -> int:
+    """Pages until a guess is worth testing: the test costs a refusal and its pause, and gains on as many pages to come
+    as there were what the guess is likely to be too low by."""
+    cost = limit * max(evidence.blocked_s, SHORTEST_BLOCK_S) + refusal_price
+    gain = min(max(DOUBT_SHARE * evidence.guess.doubt, DOUBT_LEAST), DOUBT_MOST)
+    return int(min(max(cost / gain, WORTH_LEAST), WORTH_MOST))

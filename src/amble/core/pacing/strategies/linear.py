@@ -91,7 +91,7 @@ class Linear(Strategy):
         safe_s = self.delay_s if self._probe_from_s is None else self._probe_from_s
         return {"delay_s": safe_s, "floor_s": self._floor_s}
 
-    def load(self, numbers: Mapping[str, float], *, trust: float) -> None:
+    def load(self, numbers: Mapping[str, float], *, trust: float, now: float) -> None:
         cap_s = self._settings.max_adaptive_delay
         saved_s = min(cap_s, max(self._base_s, numbers.get("delay_s", self._base_s)))
         # Half-trusted learning lies half-way back to the default, so that one bad day does not pin a domain for ever.
