@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -89,25 +90,28 @@ _PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@given(st.lists(_PIECES, min_size=1, max_size=14).map(" ".join))
-@settings(max_examples=max(300, settings().max_examples))  # `make soak` asks for more
-def test_whatever_is_let_through_changes_nothing_and_reads_nothing(sql: str) -> None:
-    """Fuzzed; `make soak` tries many more."""
-    con = duckdb.connect()
-    try:
+@pytest.fixture(scope="module")
+def file_of_others() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as con:
         prepare(con)
         con.execute("CREATE SEQUENCE s; CREATE TABLE pages (url VARCHAR); CREATE MACRO stolen(x) AS error('it ran')")
-        clauses = Clauses(where_tries=True, where_sql=None, extract=(Column("x", sql, "VARCHAR"),))
-        try:
-            refuse_foreign(con, 1, clauses)
-            refuse_gone(con, 1, clauses)
-        except (UntrustedClause, StoreError, duckdb.Error):
-            pass
-        assert con.execute("SELECT count(*) FROM pages").fetchall() == [(0,)]
-        assert con.execute("SELECT last_value FROM duckdb_sequences()").fetchall() == [(None,)]
-        assert not Path("never.csv").exists()
-    finally:
-        con.close()
+        yield con
+
+
+@given(sql=st.lists(_PIECES, min_size=1, max_size=14).map(" ".join))
+@settings(max_examples=max(300, settings().max_examples))  # `make soak` asks for more
+def test_whatever_is_let_through_changes_nothing_and_reads_nothing(
+    file_of_others: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    """Fuzzed; `make soak` tries many more."""
+    con = file_of_others
+    clauses = Clauses(where_tries=True, where_sql=None, extract=(Column("x", sql, "VARCHAR"),))
+    with suppress(UntrustedClause, StoreError, duckdb.Error):
+        refuse_foreign(con, 1, clauses)
+        refuse_gone(con, 1, clauses)
+    assert con.execute("SELECT count(*) FROM pages").fetchall() == [(0,)]
+    assert con.execute("SELECT last_value FROM duckdb_sequences()").fetchall() == [(None,)]
+    assert not Path("never.csv").exists()
 
 
 # --- through the product ---------------------------------------------------------------------------------------------

@@ -39,21 +39,24 @@ def sites_table(farm: Farm) -> Iterator[str]:
     yield f"\ntry: curl --resolve '*:{farm.port}:127.0.0.1' {url}\nCtrl-C ends it and judges what was asked\n"
 
 
-def serve(farm: Farm) -> Iterator[str]:
-    """Serve until Ctrl-C, then say what happened."""
+def serve(farm: Farm) -> None:
+    """Serve until Ctrl-C, whenever it comes, then say what happened."""
     with farm:
-        yield from sites_table(farm)
         try:
+            say(sites_table(farm))
             while True:
                 time.sleep(3600)
         except KeyboardInterrupt:
             report = farm.judge()
-        yield from report.table() if report.requests else ("\nnobody asked for anything",)
+    say(report.table() if report.requests else ("\nnobody asked for anything",))
 
 
 def main(argv: Sequence[str]) -> int:
     args = parse(argv)
-    say(bench() if args.bench else serve(Farm(WEBS[args.web](), port=args.port)))
+    if args.bench:
+        say(bench())
+    else:
+        serve(Farm(WEBS[args.web](), port=args.port))
     return 0
 
 
