@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amble.core.frontier.visit import OTHER_SCHEME
+from amble.core.frontier.visit import OTHER_SCHEME, Kind
 from amble.core.outcome import Failure, Phase
 from amble.core.pacing.events import NetworkDown, NobodyThere
 from tests.core.frontier.story import FREE, MISSING, OK, Answers, Reply, Story, broken, moved, robots, status
@@ -109,7 +109,8 @@ def test_what_its_robots_txt_asks_for_is_heeded() -> None:
     assert story.gaps("a.test")[-1] >= 40.0
 
 
-def test_where_no_robots_txt_is_asked_for_the_other_scheme_is_asked_all_the_same() -> None:
+def test_where_no_robots_txt_is_to_be_asked_for_that_of_the_other_scheme_is_none_either() -> None:
     web: dict[str, Answers] = {"https://a.test/": NO_TLS, "http://a.test/robots.txt": MISSING}
     story = Story(["https://a.test/"], web, respect_robots_txt=False, **QUIET).run()
-    assert [hint.check for hint in hints(story)] == [HTTP]
+    assert story.urls(Kind.ROBOTS) == []
+    assert [hint.check for hint in hints(story)] == [TLS]

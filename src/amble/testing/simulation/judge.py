@@ -293,19 +293,27 @@ class Judge:
         known.good_at, known.loaded = now, False
 
     def _miss(self, known: Robots, now: float) -> None:
-        robots = self.settings.robots
-        if known.loaded and robots.robots_unreachable == "allow":
-            known.file, known.until = NO_RULES, math.inf
-        elif known.good is not None and now - known.good_at <= robots.robots_stale_age:
-            known.file, known.until = known.good, math.inf
+        robots, default_s, heard_s = self.settings.robots, self.settings.pacing.default_crawl_delay, known.delay_s
+        is_usable = known.good is not None and now - known.good_at <= robots.robots_stale_age
+        # How old the crawler takes a copy of an earlier run to be is a matter of its wall clock.
+        is_dated = not known.loaded or known.good_at > self.clock_set_at
+        known.file, known.until = known.good if is_usable else None, math.inf
+        if is_usable:
             self.hits["robots stale"] += 1
-        else:
-            known.file = NO_RULES if robots.robots_unreachable == "allow" else None
-            known.until = math.inf
+        if robots.robots_unreachable == "allow" and not (is_usable and is_dated):
+            known.file = NO_RULES
         known.delay_s = None if known.file is None else known.file.delay_s
+        if known.file is None and heard_s is not None and heard_s > default_s:
+            known.delay_s = heard_s  # nobody has taken it back
+        elif known.file is NO_RULES and known.good is not None and not is_dated:
+            known.delay_s = min(default_s, default_s if known.good.delay_s is None else known.good.delay_s)
 
     def _check_verdict(self, exchange: Exchange) -> None:
-        if exchange.kind is Kind.ROBOTS or not self.settings.robots.respect_robots_txt:
+        if not self.settings.robots.respect_robots_txt:
+            if exchange.kind is Kind.ROBOTS:
+                self.fail("P5", f"{exchange.url} asked for, though no robots.txt is to be")
+            return
+        if exchange.kind is Kind.ROBOTS:
             return
         parts = urlsplit(exchange.url)
         known = self.robots.get(f"{parts.scheme}://{parts.netloc}", Robots())
