@@ -394,8 +394,8 @@ def test_while_a_robots_cannot_be_had_the_default_holds_at_least(why: str, said:
     story = Story([A], {A: OK}, default_crawl_delay=5.0, robots_stale_age=10.0, **QUIET)
     frontier = story.plan.frontier
     lane = frontier.lane(A, story.now, story.utc)
-    answer = RobotsAnswer(200, body=f"User-agent: *\n{said}".encode())
-    for now, answer in ((0.0, answer), (60.0, RobotsAnswer(503))):
+    answered = RobotsAnswer(200, body=f"User-agent: *\n{said}".encode())
+    for now, answer in ((0.0, answered), (60.0, RobotsAnswer(503))):
         frontier.book.learn("http://a.test", answer, now)
         frontier.release("http://a.test", now, story.utc)
     assert lane.pace.gap_s == gap_s, why

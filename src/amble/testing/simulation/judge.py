@@ -29,7 +29,7 @@ QUOTA_SLACK = 1.1  # fields tell whole seconds, and nobody spends a quota to its
 REFUSALS = (403, 429, 503)
 NO_RULES = RobotsFile()
 GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
-GUESS_AFTER = 100  # pages
+GUESS_AFTER = 100  # requests for pages, those for a second time included
 LEAST_PATIENCE_S, USUAL_FROM = 5.0, 10  # a page hangs after so long at the least, once so many answers came
 
 
@@ -83,7 +83,7 @@ class Judge:
     robots: dict[str, Robots] = field(default_factory=dict)
     clock_set_at: float = -math.inf  # across a restart only the wall clock tells how much of a block is left
     held: frozenset[str] = frozenset()  # pages that the table holds and that nobody has reason to ask for
-    waiting: Callable[[str], Iterable[str]] = lambda host: ()  # pages of a host that nothing was yet heard of
+    waiting: Callable[[str, float], Iterable[str]] = lambda host, now: ()  # pages of a host, nothing yet heard of them
     _under_way: list[Exchange] = field(default_factory=list)
     _log: dict[str, list[Exchange]] = field(default_factory=dict)
     _blocks: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # (told at, until)
@@ -145,11 +145,11 @@ class Judge:
             return
         if any(exchange.url in (known.file or NO_RULES).sitemaps for known in self.robots.values()):
             return
-        begun = {earlier.url for earlier in self._log.get(exchange.host, ()) if earlier.kind is Kind.PAGE}
+        begun = [earlier.url for earlier in self._log.get(exchange.host, ()) if earlier.kind is Kind.PAGE]
         if len(begun) >= GUESS_AFTER:
             return
         self.hits["a guess"] += 1
-        for url in self.waiting(exchange.host):
+        for url in self.waiting(exchange.host, exchange.began):
             if url not in begun and self._may(url, exchange.began):
                 self.fail("G1", f"{url} waits for {exchange.url}")
                 return
