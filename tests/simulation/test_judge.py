@@ -45,11 +45,11 @@ def learn(judge: Judge, now: float, file: RobotsFile | None) -> None:
 # --- Robots.txt ------------------------------------------------------------------------------------------------------
 
 
-def test_no_robots_txt_is_to_be_asked_for_where_none_is_respected() -> None:
-    judge = judge_of(respect_robots_txt=False)
-    judge.begin(ROBOTS, Kind.ROBOTS, 0.0)
-    assert rules(judge) == ["P5"]
-    assert rules(judge_of()) == []
+@pytest.mark.parametrize(("is_respected", "gap_s"), [(True, 9.0), (False, 0.0)])
+def test_what_a_robots_txt_asks_for_binds_nobody_who_heeds_none(is_respected: bool, gap_s: float) -> None:
+    judge = judge_of(SLOW, respect_robots_txt=is_respected, max_rate="unlimited")
+    learn(judge, 0.0, SLOW)
+    assert judge.gap_s("a.test") == gap_s
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amble.core.frontier.changes import Changes, State
+from amble.core.frontier.changes import Changes, Ready, State
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
 from amble.core.pacing.events import RobotsMissed
@@ -258,6 +258,18 @@ def test_a_delay_known_from_an_earlier_run_does_not_hold_where_robots_txt_is_not
     story.frontier.release("http://a.test", story.now, story.utc)
     assert story.frontier.lane("http://a.test", story.now, story.utc).pace.gap_s == 1.0
     assert story.run().gaps("a.test") == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("answer", [DOWN, CLOSED, robots("Crawl-delay: 900")])
+def test_what_a_robots_says_that_was_asked_for_to_see_whether_anybody_answers_is_not_heeded(answer: Reply) -> None:
+    web: dict[str, Answers] = {A_ROBOTS: answer, A: [broken(Failure.NETWORK_RESET), OK]}
+    story = Story([A], web, respect_robots_txt=False, robots_retries=0, fixed_delay=0.1, **QUIET)
+    story.run(until=0.5)  # its page is to be tried again later
+    changes = Changes()
+    ready = story.frontier.ask_out_of_turn("http://a.test", story.now, story.utc, changes)
+    assert isinstance(ready, Ready)
+    story.take(story.plan.settle(ready, answer.result(A_ROBOTS, 0.0), None, story.now, story.utc))
+    assert story.run().end(A) == ("done", None)
 
 
 def test_a_robots_for_which_there_is_no_slot_is_asked_for_later() -> None:

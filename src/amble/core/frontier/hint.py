@@ -86,6 +86,6 @@ class Hint:
         other = f"{_OTHER[parts.scheme]}://{parts.netloc}"
         if self._book.standing(other) is not None:
             return None  # it is crawled as well
-        if not isinstance(self._book.verdict(f"{other}/", now), Ask):
-            return None  # it is known, somebody else is asking, or no robots.txt is asked for
+        if self._book.settings.respect_robots_txt and not isinstance(self._book.verdict(f"{other}/", now), Ask):
+            return None
         return Visit(robots_url_of(other), Kind.ROBOTS, task=other, asks_other_scheme=True)

@@ -83,8 +83,6 @@ class RobotsBook:
 
     def ask_anew(self, origin: str, now: float) -> Ask | None:
         """Ask for a robots.txt though what is known of it is good still; None where that is not for us to do now."""
-        if not self.settings.respect_robots_txt:
-            return None  # none is asked for
         entry = self._shelf.take(origin, now)
         return None if entry.asking or entry.failures else self._ask(origin, entry)
 

@@ -192,11 +192,12 @@ class Judge:
     def gap_s(self, host: str) -> float:
         """The least that must lie between two requests to a host, whatever was learned."""
         pacing = self.settings.pacing
+        robots = self.settings.robots
         asked = [
             known.delay_s
             for origin, known in self.robots.items()
-            if urlsplit(origin).netloc == host and known.delay_s is not None
-            and known.delay_s <= self.settings.robots.honour_crawl_delay_up_to
+            if robots.respect_robots_txt and urlsplit(origin).netloc == host and known.delay_s is not None
+            and known.delay_s <= robots.honour_crawl_delay_up_to
         ]  # fmt: skip
         return max(
             0.0 if pacing.max_rate is None else 1.0 / pacing.max_rate,
@@ -309,11 +310,7 @@ class Judge:
             known.delay_s = min(default_s, default_s if known.good.delay_s is None else known.good.delay_s)
 
     def _check_verdict(self, exchange: Exchange) -> None:
-        if not self.settings.robots.respect_robots_txt:
-            if exchange.kind is Kind.ROBOTS:
-                self.fail("P5", f"{exchange.url} asked for, though no robots.txt is to be")
-            return
-        if exchange.kind is Kind.ROBOTS:
+        if exchange.kind is Kind.ROBOTS or not self.settings.robots.respect_robots_txt:
             return
         parts = urlsplit(exchange.url)
         known = self.robots.get(f"{parts.scheme}://{parts.netloc}", Robots())
