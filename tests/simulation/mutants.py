@@ -45,7 +45,7 @@ CRAWL, OUTCOME, BLOCKS = "crawl.py", "core/outcome.py", "core/retry_after.py"
 
 MUTANTS = (
     Mutant("no spacing after a send", PACE, "        self.last_start = now\n        if self.bounds.random", "        if self.bounds.random", ("P1", "P1b")),
-    Mutant("the crawl delay is not heard", LANES, "            self.registry.set_crawl_delay(lane.pace, lane.crawl_delay_s)", "            pass", ("P1",)),
+    Mutant("the crawl delay is not heard", LANES, "        if lane.heed(origin, crawl_delay_s):\n            self.registry", "        if lane.heed(origin, crawl_delay_s) and False:\n            self.registry", ("P1",)),
     Mutant("robots.txt does not count as a request", FRONTIER, "self._heed(lane, origin)  # now", "pass  # now", ("P1",)),
     Mutant("the shortest crawl delay of two origins holds", LANE, "max(self._asked_s.values()", "min(self._asked_s.values()", ("P1",)),
     Mutant("a resumed run keeps no distance", LANES, "            lane.pace.resume_silently(since)", "            pass", ("P1",)),

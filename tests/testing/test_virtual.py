@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from amble.clock import Clock
 from amble.testing import virtual
-from amble.testing.virtual import EPOCH, Deadlock, Livelock, Stuck, VirtualClock, VirtualLoop, run
+from amble.testing.virtual import EPOCH, TICK_S, Deadlock, Livelock, Stuck, VirtualClock, VirtualLoop, run
 
 DAY_S = 86_400.0
 
@@ -100,6 +100,31 @@ def test_a_timer_is_never_early_and_an_instant_is_reached_in_a_few_steps(start: 
 
     assert run(until(), clock=clock) <= 2
     assert clock.monotonic() == target
+
+
+@pytest.mark.parametrize("delay_s", [1.1, 1.5, 0.3, 1 / 3, 1e-9])
+@pytest.mark.parametrize("zero", [0.0, 1_000.0, 9_876_543.25])
+def test_where_time_ticks_what_is_due_at_one_instant_is_so_by_every_clock(delay_s: float, zero: float) -> None:
+    """One sleeps by the loop's clock, one by a clock that is set ahead and so loses bits: without ticks they change
+    places, from one such clock to another."""
+    woken: list[tuple[str, float]] = []
+    loop = VirtualLoop(tick_s=TICK_S)
+
+    async def sleeper(name: str, zero: float) -> None:
+        for _ in range(100):
+            until = loop.time() + zero + delay_s
+            await asyncio.sleep(until - (loop.time() + zero))
+            woken.append((name, loop.time()))
+
+    async def main() -> None:
+        await asyncio.gather(sleeper("ahead", zero), sleeper("plain", 0.0))
+
+    loop.run_until_complete(main())
+    loop.close()
+    assert [name for name, _ in woken] == ["ahead", "plain"] * 100
+    assert all(earlier == later for (_, earlier), (_, later) in zip(woken[::2], woken[1::2], strict=True))
+    assert all(at % TICK_S == 0 for _, at in woken)
+    assert woken[0][1] >= delay_s, "never too early"
 
 
 def test_time_goes_on_from_run_to_run_on_one_clock() -> None:

@@ -12,6 +12,7 @@ import math
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -19,6 +20,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
+# A clock that only ever shows multiples of a power of two can be set ahead by such a multiple, and every difference
+# between two of its readings stays what it was, to the last bit. What is measured is the same by both clocks, and what
+# is waited for falls into the same tick: a sum is rounded by far less. So ties are ties by every clock.
+TICK_S = 2.0**-10
 TURNS_MAX = 1_000_000  # turns of the loop in which no time passes; more is a busy wait
 
 
@@ -66,13 +71,17 @@ class VirtualClock:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop that jumps to the next timer when nothing is ready. `turns` counts its iterations."""
+    """An event loop that jumps to the next timer when nothing is ready. `turns` counts its iterations.
+
+    With a `tick_s`, timers are due at multiples of it, rounded up; see `TICK_S`.
+    """
 
     _scheduled: list[asyncio.TimerHandle]  # asyncio's own heap of timers
 
-    def __init__(self, clock: VirtualClock | None = None) -> None:
+    def __init__(self, clock: VirtualClock | None = None, tick_s: float | None = None) -> None:
         super().__init__()
         self.clock = clock or VirtualClock()
+        self._tick_s = tick_s
         self.turns = 0
         self._idle_turns = 0
         self._selector = self  # the base class polls its selector once per turn: that is where time passes
@@ -82,6 +91,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         return self.clock.monotonic()
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        if self._tick_s is not None and when < math.inf:
+            when = math.ceil(when / self._tick_s) * self._tick_s
+        return super().call_at(when, callback, *args, context=context)
 
     def select(self, timeout: float | None) -> list[Any]:
         """One poll of asyncio: None means that nothing is scheduled, 0 that something is ready, else all sleep."""
@@ -135,9 +151,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return "".join(f"\n  {task.get_name()} waits in {_where(task)}" for task in self.tasks())
 
 
-def run(main: Coroutine[Any, Any, T], *, clock: VirtualClock | None = None) -> T:
+def run(main: Coroutine[Any, Any, T], *, clock: VirtualClock | None = None, tick_s: float | None = None) -> T:
     """Run a coroutine to its end in virtual time; tasks left over are cancelled, the oldest first."""
-    loop = VirtualLoop(clock)
+    loop = VirtualLoop(clock, tick_s)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:
             return runner.run(main)

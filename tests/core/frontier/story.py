@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise
@@ -116,6 +116,7 @@ class Story:
         web: Mapping[str, Answers] | None = None,
         *,
         took_s: float = 0.0,
+        store_took_s: float = 0.0,
         in_flight_max: int = 100,
         random: Callable[[], float] = lambda: 0.0,
         window: Window | None = None,
@@ -126,6 +127,7 @@ class Story:
     ) -> None:
         self.web = {url: list(reply) if isinstance(reply, list) else reply for url, reply in (web or {}).items()}
         self.took_s = took_s
+        self.store_took_s = store_took_s  # to give back what is claimed
         self.in_flight_max = in_flight_max
         self.address = address  # where all of this web lives
         self.now = 0.0
@@ -138,6 +140,7 @@ class Story:
         self.tasks: dict[str, Visit] = {}
         self.finished = False
         self._flying: list[tuple[float, int, Ready]] = []
+        self._claims: deque[tuple[float, list[str], int]] = deque()
         self._order = count()
         started = [seed_url(seed) for seed in seeds]
         self.stored = dict(stored or {})  # what the table holds
@@ -163,7 +166,8 @@ class Story:
             if isinstance(step, Finished):
                 self._check_the_end()
                 return self
-            instant = max(self.now, min(step.instant, self._flying[0][0] if self._flying else float("inf")))
+            due = (first[0] for first in (*self._flying[:1], *self._claims))
+            instant = max(self.now, min((step.instant, *due)))
             assert instant < float("inf"), "everybody waits for somebody else"
             if instant > until:
                 self.now = until
@@ -217,6 +221,9 @@ class Story:
         while True:
             domains, portion = frontier.wants(1_000)
             if domains:
+                self._claims.append((self.now + self.store_took_s, domains, portion))
+            if self._claims and self._claims[0][0] <= self.now:
+                _, domains, portion = self._claims.popleft()
                 claimed = [v for domain in domains for v in self._on_shelf(domain)[:portion]]
                 self.shelf = [visit for visit in self.shelf if visit not in claimed]
                 self.take(plan.claimed(claimed, domains, self.now, self.utc))

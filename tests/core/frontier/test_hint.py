@@ -109,7 +109,11 @@ def test_what_its_robots_txt_asks_for_is_heeded() -> None:
     assert story.gaps("a.test")[-1] >= 40.0
 
 
-def test_where_no_robots_txt_is_asked_for_the_other_scheme_is_asked_all_the_same() -> None:
-    web: dict[str, Answers] = {"https://a.test/": NO_TLS, "http://a.test/robots.txt": MISSING}
-    story = Story(["https://a.test/"], web, respect_robots_txt=False, **QUIET).run()
+@pytest.mark.parametrize("answer", [MISSING, status(503), robots("Crawl-delay: 40", "Disallow: /")])
+def test_where_none_is_heeded_the_robots_txt_of_the_other_scheme_is_asked_for_all_the_same(answer: Reply) -> None:
+    web: dict[str, Answers] = {"https://a.test/": NO_TLS, "http://a.test/robots.txt": answer, "http://a.test/x": OK}
+    seeds = ["https://a.test/", "http://a.test/x"]
+    story = Story(seeds, web, respect_robots_txt=False, robots_retries=0, **QUIET).run()
     assert [hint.check for hint in hints(story)] == [HTTP]
+    assert story.end("http://a.test/x") == ("done", None)
+    assert max(story.gaps("a.test")) <= 10.0

@@ -165,6 +165,24 @@ def test_a_hop_counts_as_a_page_of_the_domain_it_leads_to_d3() -> None:
     ]  # fmt: skip
 
 
+def test_two_redirects_to_a_page_for_which_there_is_no_room_both_say_so_l5() -> None:
+    """Found by the simulation: the second was done, and named a page that had no row."""
+    seeds = [f"{B}0", f"{B}1", X, Y]
+    web: dict[str, Answers] = {X: moved(f"{B}new"), Y: moved(f"{B}new"), f"{B}0": OK, f"{B}1": OK}
+    story = Story(seeds, web, max_pages_per_domain=2, discover=False).run()
+    assert [story.end(url) for url in (X, Y)] == [("skipped", "out_of_scope")] * 2
+    assert set(story.finals) == set(seeds)
+
+
+def test_a_page_for_which_there_was_no_room_is_fetched_where_a_later_redirect_finds_some_l5() -> None:
+    web: dict[str, Answers] = {
+        X: moved(f"{B}new"), Y: [DOWN, moved(f"{B}new")], f"{B}0": OK, f"{B}1": moved(X), f"{B}new": OK,
+    }  # fmt: skip
+    story = Story([f"{B}0", f"{B}1", X, Y], web, max_pages_per_domain=2, discover=False).run()
+    assert story.end(X) == ("skipped", "out_of_scope")
+    assert (end_of(story, Y), story.end(f"{B}new")) == ((f"{B}new", 1), ("done", None))
+
+
 def test_nothing_of_a_request_crosses_to_the_next_hop_d8() -> None:
     story = Story([X], {X: [DOWN, DOWN, moved("/y")], Y: OK}).run()
     hop = story.asked[-1].visit

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amble.core.frontier.changes import Changes, State
+from amble.core.frontier.changes import Changes, Ready, State
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
 from amble.core.pacing.events import RobotsMissed
@@ -251,6 +251,27 @@ def test_a_delay_known_from_an_earlier_run_holds_from_the_first_page_on() -> Non
     assert story.gaps("a.test") == [6.0, 6.0]
 
 
+def test_a_delay_known_from_an_earlier_run_does_not_hold_where_robots_txt_is_not_respected() -> None:
+    story = Story(many(3), dict.fromkeys(many(3), OK), respect_robots_txt=False)
+    row = RobotsRow("http://a.test", 200, b"user-agent: *\ncrawl-delay: 6")
+    story.frontier.book.load([(row, 3_600.0)], story.now)
+    story.frontier.release("http://a.test", story.now, story.utc)
+    assert story.frontier.lane("http://a.test", story.now, story.utc).pace.gap_s == 1.0
+    assert story.run().gaps("a.test") == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("answer", [DOWN, CLOSED, robots("Crawl-delay: 900")])
+def test_what_a_robots_says_that_was_asked_for_to_see_whether_anybody_answers_is_not_heeded(answer: Reply) -> None:
+    web: dict[str, Answers] = {A_ROBOTS: answer, A: [broken(Failure.NETWORK_RESET), OK]}
+    story = Story([A], web, respect_robots_txt=False, robots_retries=0, fixed_delay=0.1, **QUIET)
+    story.run(until=0.5)  # its page is to be tried again later
+    changes = Changes()
+    ready = story.frontier.ask_out_of_turn("http://a.test", story.now, story.utc, changes)
+    assert isinstance(ready, Ready)
+    story.take(story.plan.settle(ready, answer.result(A_ROBOTS, 0.0), None, story.now, story.utc))
+    assert story.run().end(A) == ("done", None)
+
+
 def test_a_robots_for_which_there_is_no_slot_is_asked_for_later() -> None:
     """The only slot is taken by a slow page of the other origin."""
     seeds = ["http://a.test/0", "https://a.test/0"]
@@ -370,3 +391,23 @@ def test_a_crawl_delay_that_is_no_longer_stated_leaves_the_default_at_once() -> 
         frontier.release("http://a.test", story.now, story.utc)
         gaps_s.append(lane.pace.gap_s)
     assert gaps_s == [9.0, 2.0, 5.0, 1.0]  # a second is the pace of this story
+
+
+@pytest.mark.parametrize(
+    ("why", "said", "gap_s"),
+    [
+        ("it asked for less than the default", "Crawl-delay: 2", 5.0),
+        ("it asked for more, and has not taken that back", "Crawl-delay: 9", 9.0),
+        ("it asked for nothing", "Disallow: /x", 5.0),
+    ],
+)
+def test_while_a_robots_cannot_be_had_the_default_holds_at_least(why: str, said: str, gap_s: float) -> None:
+    """Found by the simulation: of a copy that is too old to be used, the short delay held on."""
+    story = Story([A], {A: OK}, default_crawl_delay=5.0, robots_stale_age=10.0, **QUIET)
+    frontier = story.plan.frontier
+    lane = frontier.lane(A, story.now, story.utc)
+    answered = RobotsAnswer(200, body=f"User-agent: *\n{said}".encode())
+    for now, answer in ((0.0, answered), (60.0, RobotsAnswer(503))):
+        frontier.book.learn("http://a.test", answer, now)
+        frontier.release("http://a.test", now, story.utc)
+    assert lane.pace.gap_s == gap_s, why

@@ -47,6 +47,15 @@ def test_who_brings_no_page_is_waited_for_so_long(why: str, answer: Reply) -> No
     assert "no page in this run" in story.finals[URLS[-1]].reason
 
 
+def test_time_in_which_the_store_gives_back_what_is_next_counts() -> None:
+    """Found by the simulation: a domain of which nothing was in memory for a moment was taken for one that works."""
+    settings = {**QUIET, "max_tail": 10.0, "max_retries": 0}
+    web = web_of(*URLS, answer=RESET)
+    story = Story([*URLS, B], web, window=Window(1), store_took_s=0.9, took_s=0.1, **settings).run()
+    assert ("failed", "domain_given_up") in {story.end(url) for url in URLS}
+    assert story.asked[-1].at <= story.ended_at[B] + 10.0 + SLACK_S
+
+
 @pytest.mark.parametrize("answer", [SILENT, RESET, DOWN, moved("http://c.test/robots.txt")])
 def test_a_robots_txt_that_cannot_be_had_likewise(answer: Reply) -> None:
     web: dict[str, Answers] = {f"{A}robots.txt": answer, "http://c.test/robots.txt": SILENT, B: OK}

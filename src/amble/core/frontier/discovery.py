@@ -62,6 +62,10 @@ class Discovery:
         """Take in the answer for a robots.txt, or for what it was redirected to. `policy` is what a long one says;
         `nobody`: there has never been anybody where it was asked for."""
         frontier, book, origin = self.frontier, self.frontier.book, visit.task
+        if not book.settings.respect_robots_txt:  # it was asked for to see whether anybody answers
+            book.forget_ask(origin)
+            frontier.release(origin, now, utc)
+            return
         if fetched.failure is Failure.ADDRESS_FORBIDDEN and not visit.trail:
             # Not even its robots.txt may be asked for, and that will not change [D4].
             book.forget_ask(origin)

@@ -169,6 +169,11 @@ class Intake:
         most = self.settings.max_pages_per_domain
         return most is None or self.frontier.pages.get(self.frontier.key_of(target), 0) < most
 
+    def leave_out(self, target: str) -> None:
+        """There is no room for the target of a redirect, which is new again where another redirect leads to it."""
+        self._left_out.add(target)
+        self._let_in_later.discard(target)
+
     def accept_target(self, visit: Visit, now: float, utc: datetime, changes: Changes) -> None:
         """The target of a redirect becomes a task, and is held here: the store would forget what led to it, and a chain
         without end would have none."""

@@ -292,9 +292,16 @@ class Lanes:
     # -- what binds a lane
 
     def _heed(self, lane: Lane, origin: str) -> None:
-        """Keep the crawl delay that is known of an origin, perhaps from an earlier run."""
+        """Keep the crawl delay that is known of an origin, perhaps from an earlier run. While its robots.txt cannot be
+        had, what it asked for last holds, or the default where that is longer."""
         standing = self.book.standing(origin)
-        if standing is None or standing.policy is None:
+        if standing is None or not self.book.settings.respect_robots_txt:
+            return
+        if standing.policy is None:
+            bounds = lane.pace.bounds
+            if standing.failures and (bounds.asked_s or 0.0) < bounds.settings.default_crawl_delay:
+                lane.heed(origin, None)
+                self.registry.set_crawl_delay(lane.pace, lane.crawl_delay_s)
             return
         delay_s = standing.policy.crawl_delay_s  # none any more: the default may be longer than what it was
         if delay_s is None or delay_s <= self.book.settings.honour_crawl_delay_up_to:

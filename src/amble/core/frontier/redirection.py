@@ -47,6 +47,7 @@ class Redirection:
         order = len(visit.trail) + 1
         is_new = self._intake.is_new(target)  # a hundred links that lead to one login page ask for it once
         if is_new and not self._intake.has_room_for(target):
+            self._intake.leave_out(target)
             move = Move(target, order)
             reason = "redirect: max_pages_per_domain"
             self._close_moved(visit, State.SKIPPED, Failure.OUT_OF_SCOPE, reason, fetched, move, changes)

@@ -94,12 +94,12 @@ class Tail:
 
     def _failing(self, now: float) -> list[Lane]:
         """Those that fail, if none works. Those that wait for others, which a sitemap may lie at, do neither."""
-        failing = []
+        stored, failing = self.frontier.backlog.stored, []
         for lane in self.frontier.lanes.values():
             if self._works(lane, now):
                 self._working = lane
                 return []
-            if lane.fails and (lane.under_way or len(lane)):
+            if lane.fails and (lane.under_way or len(lane) or (lane.domain in stored and lane.over is None)):
                 failing.append(lane)
         self._working = None
         return failing

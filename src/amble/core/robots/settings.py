@@ -16,7 +16,10 @@ Seconds = Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False)]
 class RobotsSettings(CheckedModel):
     """How robots.txt files are obeyed and remembered."""
 
-    respect_robots_txt: bool = Field(default=True, description="false: ask for none; for one's own sites only")
+    respect_robots_txt: bool = Field(
+        default=True,
+        description="false: heed none, and ask for one only to see whether anybody answers; for one's own sites only",
+    )
     purpose: Literal["search", "ai-train", "ai-input"] | None = Field(
         default=None, description="what the pages are for: makes Content-Signal and Content-Usage lines binding"
     )

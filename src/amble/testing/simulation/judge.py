@@ -29,7 +29,7 @@ QUOTA_SLACK = 1.1  # fields tell whole seconds, and nobody spends a quota to its
 REFUSALS = (403, 429, 503)
 NO_RULES = RobotsFile()
 GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
-GUESS_AFTER = 100  # pages
+GUESS_AFTER = 100  # requests for pages, those for a second time included
 LEAST_PATIENCE_S, USUAL_FROM = 5.0, 10  # a page hangs after so long at the least, once so many answers came
 
 
@@ -83,7 +83,7 @@ class Judge:
     robots: dict[str, Robots] = field(default_factory=dict)
     clock_set_at: float = -math.inf  # across a restart only the wall clock tells how much of a block is left
     held: frozenset[str] = frozenset()  # pages that the table holds and that nobody has reason to ask for
-    waiting: Callable[[str], Iterable[str]] = lambda host: ()  # pages of a host that nothing was yet heard of
+    waiting: Callable[[str, float], Iterable[str]] = lambda host, now: ()  # pages of a host, nothing yet heard of them
     _under_way: list[Exchange] = field(default_factory=list)
     _log: dict[str, list[Exchange]] = field(default_factory=dict)
     _blocks: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # (told at, until)
@@ -145,11 +145,11 @@ class Judge:
             return
         if any(exchange.url in (known.file or NO_RULES).sitemaps for known in self.robots.values()):
             return
-        begun = {earlier.url for earlier in self._log.get(exchange.host, ()) if earlier.kind is Kind.PAGE}
+        begun = [earlier.url for earlier in self._log.get(exchange.host, ()) if earlier.kind is Kind.PAGE]
         if len(begun) >= GUESS_AFTER:
             return
         self.hits["a guess"] += 1
-        for url in self.waiting(exchange.host):
+        for url in self.waiting(exchange.host, exchange.began):
             if url not in begun and self._may(url, exchange.began):
                 self.fail("G1", f"{url} waits for {exchange.url}")
                 return
@@ -192,11 +192,12 @@ class Judge:
     def gap_s(self, host: str) -> float:
         """The least that must lie between two requests to a host, whatever was learned."""
         pacing = self.settings.pacing
+        robots = self.settings.robots
         asked = [
             known.delay_s
             for origin, known in self.robots.items()
-            if urlsplit(origin).netloc == host and known.delay_s is not None
-            and known.delay_s <= self.settings.robots.honour_crawl_delay_up_to
+            if robots.respect_robots_txt and urlsplit(origin).netloc == host and known.delay_s is not None
+            and known.delay_s <= robots.honour_crawl_delay_up_to
         ]  # fmt: skip
         return max(
             0.0 if pacing.max_rate is None else 1.0 / pacing.max_rate,
@@ -293,16 +294,20 @@ class Judge:
         known.good_at, known.loaded = now, False
 
     def _miss(self, known: Robots, now: float) -> None:
-        robots = self.settings.robots
-        if known.loaded and robots.robots_unreachable == "allow":
-            known.file, known.until = NO_RULES, math.inf
-        elif known.good is not None and now - known.good_at <= robots.robots_stale_age:
-            known.file, known.until = known.good, math.inf
+        robots, default_s, heard_s = self.settings.robots, self.settings.pacing.default_crawl_delay, known.delay_s
+        is_usable = known.good is not None and now - known.good_at <= robots.robots_stale_age
+        # How old the crawler takes a copy of an earlier run to be is a matter of its wall clock.
+        is_dated = not known.loaded or known.good_at > self.clock_set_at
+        known.file, known.until = known.good if is_usable else None, math.inf
+        if is_usable:
             self.hits["robots stale"] += 1
-        else:
-            known.file = NO_RULES if robots.robots_unreachable == "allow" else None
-            known.until = math.inf
+        if robots.robots_unreachable == "allow" and not (is_usable and is_dated):
+            known.file = NO_RULES
         known.delay_s = None if known.file is None else known.file.delay_s
+        if known.file is None and heard_s is not None and heard_s > default_s:
+            known.delay_s = heard_s  # nobody has taken it back
+        elif known.file is NO_RULES and known.good is not None and not is_dated:
+            known.delay_s = min(default_s, default_s if known.good.delay_s is None else known.good.delay_s)
 
     def _check_verdict(self, exchange: Exchange) -> None:
         if exchange.kind is Kind.ROBOTS or not self.settings.robots.respect_robots_txt:

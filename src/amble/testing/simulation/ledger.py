@@ -80,6 +80,7 @@ class Ledger:
     _learned: list[tuple[float, DomainRow]] = field(default_factory=list)
     _tries: dict[tuple[str, str, int], Tries] = field(default_factory=dict)
     _network_down: bool = False
+    _claimed_at: dict[str, float] = field(default_factory=dict)
 
     # -- in
 
@@ -131,12 +132,13 @@ class Ledger:
         pages = self.tasks.keys() - self.moved
         return sum(url in self.asked or self._table_before.get(url) is None for url in pages)
 
-    def waiting(self, host: str) -> list[str]:
-        """Tasks of a host that the crawl holds, and that no crawl has heard anything of."""
+    def waiting(self, host: str, now: float) -> list[str]:
+        """Tasks of a host that the crawl has held for a while, and that no crawl has heard anything of. What comes out
+        of the store in the instant of a request came after it was decided on, or before: nobody can tell."""
         return [
             url for url, row in self.tasks.items()
             if row.domain == host and url not in self.ended and url not in self.deferred and url not in self.shelf
-            and url not in self.table and url not in self.asked
+            and url not in self.table and url not in self.asked and self._claimed_at.get(url) != now
         ]  # fmt: skip
 
     def by_domain(self) -> Counter[str]:
@@ -327,8 +329,9 @@ class Ledger:
     def stored(self) -> set[str]:
         return {url for url, row in self.table.items() if row is not None}
 
-    def claim(self, domain: str, count: int) -> list[Visit]:
+    def claim(self, domain: str, count: int, now: float) -> list[Visit]:
         """As a store gives tasks out: breadth first, then by priority."""
         waiting = [row for row in self.shelf.values() if row.domain == domain]
         waiting.sort(key=lambda row: (row.depth, -row.priority))
+        self._claimed_at |= dict.fromkeys((row.url for row in waiting[:count]), now)
         return [rows.visit_of(self.shelf.pop(row.url)) for row in waiting[:count]]

@@ -41,4 +41,5 @@ class Shop:
     async def claim(self, domains: Sequence[str], per_domain: int) -> list[Visit]:
         await self._look()
         self._hits["claimed"] += 1
-        return [visit for domain in domains for visit in self._ledger.claim(domain, per_domain)]
+        now = asyncio.get_running_loop().time()
+        return [visit for domain in domains for visit in self._ledger.claim(domain, per_domain, now)]

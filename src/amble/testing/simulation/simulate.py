@@ -299,12 +299,12 @@ def says_something(ready: Ready, result: FetchResult) -> bool:
     return not broke and not (ready.visit.asks_network and result.failure is not None)
 
 
-def simulate(seed: int, world: World | None = None) -> Trace:
+def simulate(seed: int, world: World | None = None, tick_s: float | None = None) -> Trace:
     """Crawl the web of this seed. Whatever is wrong is in `violations`, each beginning with the id of its rule."""
     simulation = Simulation(seed, world or make_world(seed))
     trace = simulation.trace
     try:
-        _play(simulation.main(), simulation.clock)
+        _play(simulation.main(), simulation.clock, tick_s)
     except Stuck as stuck:
         trace.violations.append(f"V5 {stuck}")
     except Exception as error:
@@ -313,6 +313,6 @@ def simulate(seed: int, world: World | None = None) -> Trace:
     return trace
 
 
-def _play(main: Coroutine[Any, Any, None], clock: VirtualClock) -> None:
+def _play(main: Coroutine[Any, Any, None], clock: VirtualClock, tick_s: float | None) -> None:
     with suppress(asyncio.CancelledError):
-        run(main, clock=clock)
+        run(main, clock=clock, tick_s=tick_s)
