@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.robotparser import RobotFileParser
 
-from amble.core.robots import parse, path_of
+from amble.core.robots import Rules, parse, path_of
 
 AGENT = "amble"
 HOST = "https://www.example.com"
@@ -50,7 +50,7 @@ def _file(patterns: Any) -> bytes:
 
 
 def read_with_amble(body: bytes) -> Check:
-    rules = parse(body).rules_for(AGENT)
+    rules = Rules(parse(body).group_for(AGENT).rules)
     return lambda url: rules.allows(path_of(url))
 
 

@@ -7,8 +7,8 @@ policy   what an answer means for its origin      book     every origin: asked o
 """
 
 from amble.core.robots.book import RobotsBook, robots_url_of
-from amble.core.robots.groups import RobotsTxt, is_product_token, parse, product_token
-from amble.core.robots.match import Rule, Rules, deciding_rule
+from amble.core.robots.groups import RobotsTxt, parse, product_token
+from amble.core.robots.match import Rule, Rules
 from amble.core.robots.pattern import escape_path, path_of
 from amble.core.robots.policy import Access, Policy, RobotsAnswer, Terms, access_of, policy_of, read_policy
 from amble.core.robots.settings import RobotsSettings
@@ -32,9 +32,7 @@ __all__ = [
     "Verdict",
     "Wait",
     "access_of",
-    "deciding_rule",
     "escape_path",
-    "is_product_token",
     "parse",
     "path_of",
     "policy_of",
