@@ -13,7 +13,9 @@ from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.robotparser import RobotFileParser
 
-from amble.core.robots import Rules, parse, path_of
+from amble.core.robots.groups import parse
+from amble.core.robots.match import Rules
+from amble.core.robots.pattern import path_of
 
 AGENT = "amble"
 HOST = "https://www.example.com"

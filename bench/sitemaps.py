@@ -36,14 +36,14 @@ def full_sitemap(count: int = ENTRY_COUNT) -> bytes:
 
 def read_whole(body: bytes) -> int:
     """All entries kept, as `read_sitemap` returns them."""
-    from amble.core.sitemap import read_sitemap
+    from amble.core.sitemap.read import read_sitemap
 
     return len(read_sitemap(body, URL).entries)
 
 
 def read_pieces(body: bytes) -> int:
     """Entries taken batch by batch and let go, as the crawl does."""
-    from amble.core.sitemap import SitemapReader
+    from amble.core.sitemap.read import SitemapReader
 
     reader = SitemapReader(URL)
     count = sum(len(reader.feed(body[at : at + PIECE_BYTES])) for at in range(0, len(body), PIECE_BYTES))

@@ -21,20 +21,11 @@ from pathlib import Path
 
 from amble.core.page.lines import link_lines
 from amble.core.page.links import Link
-from amble.store import (
-    Batch,
-    DomainRow,
-    DuckDBStore,
-    PageRow,
-    RequestRow,
-    SeenSet,
-    TaskDone,
-    TaskRow,
-    TaskState,
-)
+from amble.core.seen import SeenSet
 from amble.store.database import Database
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.names import TableName
-from amble.store.seam import PageLinks
+from amble.store.seam import Batch, DomainRow, PageLinks, PageRow, RequestRow, TaskDone, TaskRow, TaskState
 from amble.store.tables import COLUMNS, TargetTable
 
 BATCH = 100

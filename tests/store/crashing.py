@@ -13,7 +13,9 @@ import threading
 from concurrent.futures import Future
 
 from amble.core.page.links import Link
-from amble.store import Batch, DuckDBStore, JobChange, JobStatus, TaskDone, TaskRow, TaskState, WriterLimits
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, JobChange, JobStatus, TaskDone, TaskRow, TaskState
+from amble.store.writer import WriterLimits
 from tests.store.support import BEGAN, page, page_links
 
 PAGES = 3_000

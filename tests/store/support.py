@@ -8,8 +8,8 @@ from typing import Any
 
 from amble.core.page.lines import link_lines
 from amble.core.page.links import Link
-from amble.store import Batch, DuckDBStore, PageRow, TaskDone, TaskRow, TaskState
-from amble.store.seam import PageLinks
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, PageLinks, PageRow, TaskDone, TaskRow, TaskState
 
 BEGAN = datetime(2025, 3, 1, 12, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.store import Batch, PageRow, WriterLimits
 from amble.store.gathering import Gathering, Parcel
-from amble.store.seam import PageLinks, TaskRow
+from amble.store.seam import Batch, PageLinks, PageRow, TaskRow
+from amble.store.writer import WriterLimits
 
 LIMITS = WriterLimits(
     batch_size=10, pause_s=0.5, linger_s=1.0, batch_bytes_max=8_000, held_pages_max=200, held_bytes_max=20_000

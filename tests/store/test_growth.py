@@ -6,7 +6,9 @@ import time
 from pathlib import Path
 
 from amble.core.page.links import Link
-from amble.store import Batch, DomainRow, DuckDBStore, RequestRow, WriterLimits
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, DomainRow, RequestRow
+from amble.store.writer import WriterLimits
 from tests.store.support import BEGAN, ask, new_job, page_links, visit
 
 PAGES = 500

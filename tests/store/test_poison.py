@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from amble.core.outcome import Failure
 from amble.core.sitemap.document import SitemapEntry
-from amble.store import Batch, DomainRow, DuckDBStore, PageRow, RequestRow, TaskDone, TaskState
-from amble.store.duckdb_store import memory_for
+from amble.store.duckdb_store import DuckDBStore, memory_for
 from amble.store.poison import isolate
-from amble.store.seam import SitemapListing
+from amble.store.seam import Batch, DomainRow, PageRow, RequestRow, SitemapListing, TaskDone, TaskState
 from amble.store.writer import WriterLimits
 from tests.store.support import BEGAN, ask, new_job, page, task
 from tests.store.test_tables import definition

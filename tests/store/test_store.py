@@ -9,24 +9,24 @@ import duckdb
 import pytest
 
 from amble.core.page.links import Link
-from amble.core.robots import RobotsRow
+from amble.core.robots.verdict import RobotsRow
 from amble.core.sitemap.document import ChangeFreq, SitemapEntry
 from amble.errors import StoreError
-from amble.store import (
+from amble.store.database import Database
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import (
     Batch,
     DomainRow,
-    DuckDBStore,
     JobChange,
     JobRow,
     JobStatus,
     LinkRow,
     RequestRow,
+    SitemapListing,
     SitemapUrlRow,
     TaskDone,
     TaskState,
 )
-from amble.store.database import Database
-from amble.store.seam import SitemapListing
 from tests.store.conftest import QUICK
 from tests.store.support import BEGAN, ask, new_job, page_links, task, visit
 

@@ -15,20 +15,11 @@ import pytest
 
 from amble.core.page.links import Link
 from amble.errors import StoreError
-from amble.store import (
-    Batch,
-    Counts,
-    DuckDBStore,
-    JobChange,
-    JobStatus,
-    StoreState,
-    TaskDone,
-    TaskState,
-    WriterLimits,
-)
 from amble.store.commit import Committer, Unavailable
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.rows import Encoded
-from amble.store.writer import Writer
+from amble.store.seam import Batch, Counts, JobChange, JobStatus, StoreState, TaskDone, TaskState
+from amble.store.writer import Writer, WriterLimits
 from tests.store import measured_flood
 from tests.store.support import BEGAN, ask, new_job, page, page_links, task, visit
 

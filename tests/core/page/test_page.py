@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from amble.core.body_kind import Kind
 from amble.core.charset import Charset, CharsetSource
 from amble.core.headers import Headers
-from amble.core.page import Canonical, Link, Page, Refresh, read_page
+from amble.core.page.canonical import Canonical
 from amble.core.page.guard import TAGS_MAX
+from amble.core.page.links import Link
+from amble.core.page.page import Page, read_page
+from amble.core.page.refresh import Refresh
 from amble.errors import BadUrl
 from tests.conformance import conformance
 

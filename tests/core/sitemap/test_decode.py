@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from amble.core.sitemap import Invalid, SitemapReader, read_sitemap
+from amble.core.sitemap.document import Invalid
+from amble.core.sitemap.read import SitemapReader, read_sitemap
 from tests.core.sitemap.documents import SITEMAP
 
 XML = "<?xml version='1.0' encoding='{}'?><urlset><url><loc>/{}</loc></url></urlset>"

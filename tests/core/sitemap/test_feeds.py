@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from amble.core.sitemap import ReadLimits, SitemapEntry, SitemapKind, read_sitemap
+from amble.core.sitemap.document import ReadLimits, SitemapEntry, SitemapKind
+from amble.core.sitemap.read import read_sitemap
 from tests.core.sitemap.documents import SITEMAP
 
 MAY = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from amble.core.sitemap import Invalid, ReadLimits, SitemapReader, read_sitemap
+from amble.core.sitemap.document import Invalid, ReadLimits
 from amble.core.sitemap.elements import DEPTH_MAX
+from amble.core.sitemap.read import SitemapReader, read_sitemap
 from amble.core.sitemap.xml import NAMES_MAX, TOKEN_BYTES_MAX
 from tests.core.sitemap.documents import SITEMAP, locs, urlset
 

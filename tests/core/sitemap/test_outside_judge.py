@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from amble.core.sitemap import ReadLimits, SitemapDocument, SitemapEntry, read_sitemap
+from amble.core.sitemap.document import ReadLimits, SitemapDocument, SitemapEntry
+from amble.core.sitemap.read import read_sitemap
 from tests.conformance import conformance
 
 _KINDS = {"urlset": "XML", "index": "INDEX", "rss": "RSS", "atom": "ATOM", "text": "TEXT"}

@@ -8,7 +8,8 @@ from itertools import pairwise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from amble.core.sitemap import ReadLimits, SitemapDocument, SitemapReader, read_sitemap
+from amble.core.sitemap.document import ReadLimits, SitemapDocument
+from amble.core.sitemap.read import SitemapReader, read_sitemap
 from tests.core.sitemap.documents import SITEMAP
 
 FRAGMENTS = [

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from amble.core.sitemap import ChangeFreq, Drop, Invalid, ReadLimits, SitemapEntry, SitemapKind, read_sitemap
+from amble.core.sitemap.document import ChangeFreq, Drop, Invalid, ReadLimits, SitemapEntry, SitemapKind
+from amble.core.sitemap.read import read_sitemap
 from amble.core.urls import Refusal
 from amble.errors import BadUrl
 from tests.core.sitemap.documents import SITEMAP, index, locs, urlset

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.sitemap import ChangeFreq, Staleness, is_stale, staleness
+from amble.core.sitemap.document import ChangeFreq
+from amble.core.sitemap.stale import Staleness, is_stale, staleness
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

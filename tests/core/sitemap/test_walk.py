@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amble.core.sitemap import Drop, SitemapDocument, SitemapEntry, SitemapKind, SitemapReader, SitemapWalk, WalkLimits
-from amble.core.sitemap.read import read_sitemap
+from amble.core.sitemap.document import Drop, SitemapDocument, SitemapEntry, SitemapKind
+from amble.core.sitemap.read import SitemapReader, read_sitemap
+from amble.core.sitemap.walk import SitemapWalk, WalkLimits
 from amble.core.urls import Refusal, join
 from amble.errors import AmbleError, BadUrl
 from tests.core.sitemap.documents import index, locs

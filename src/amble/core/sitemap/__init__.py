@@ -11,33 +11,3 @@ read.py      bytes, in one piece or many, to entries and a verdict
 walk.py      from robots.txt through indexes to every sitemap, once each, within limits
 stale.py     whether a page read before is worth reading again
 """
-
-from amble.core.sitemap.document import (
-    ChangeFreq,
-    Drop,
-    Invalid,
-    ReadLimits,
-    SitemapDocument,
-    SitemapEntry,
-    SitemapKind,
-)
-from amble.core.sitemap.read import SitemapReader, read_sitemap
-from amble.core.sitemap.stale import Staleness, is_stale, staleness
-from amble.core.sitemap.walk import SitemapWalk, WalkLimits
-
-__all__ = [
-    "ChangeFreq",
-    "Drop",
-    "Invalid",
-    "ReadLimits",
-    "SitemapDocument",
-    "SitemapEntry",
-    "SitemapKind",
-    "SitemapReader",
-    "SitemapWalk",
-    "Staleness",
-    "WalkLimits",
-    "is_stale",
-    "read_sitemap",
-    "staleness",
-]
