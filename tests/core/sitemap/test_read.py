@@ -164,11 +164,6 @@ def test_sloppy_xml_is_still_a_sitemap(body: str) -> None:
     assert urls(body) == ["https://example.com/a"]
 
 
-def test_the_namespace_is_told_as_written() -> None:
-    assert read_sitemap(b"<s:urlset xmlns:s='urn:x'/>", SITEMAP).namespace == "urn:x"
-    assert read_sitemap(b"<urlset/>", SITEMAP).namespace is None
-
-
 DATED = "<lastmod>2024-01-01</lastmod>"
 FORGOTTEN_TAGS = [
     ("two locations in one entry", f"<sitemap><loc>/a</loc>{DATED}<loc>/b</loc></sitemap>"),
