@@ -18,9 +18,9 @@ from urllib.parse import urldefrag, urljoin
 
 from tests.core.page.hostile import PATTERNS
 
-from amble.core.page import read_page
 from amble.core.page.guard import is_calm
 from amble.core.page.linear import read_tokens
+from amble.core.page.page import read_page
 from amble.core.page.plain import read_plain
 from amble.core.page.tree import read_tree
 

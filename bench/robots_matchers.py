@@ -13,7 +13,9 @@ from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.robotparser import RobotFileParser
 
-from amble.core.robots import parse, path_of
+from amble.core.robots.groups import parse
+from amble.core.robots.match import Rules
+from amble.core.robots.pattern import path_of
 
 AGENT = "amble"
 HOST = "https://www.example.com"
@@ -50,7 +52,7 @@ def _file(patterns: Any) -> bytes:
 
 
 def read_with_amble(body: bytes) -> Check:
-    rules = parse(body).rules_for(AGENT)
+    rules = Rules(parse(body).group_for(AGENT).rules)
     return lambda url: rules.allows(path_of(url))
 
 

@@ -1,7 +1,7 @@
 """How long a full sitemap takes and how much memory it needs, beside lxml's iterparse: `python -m bench.sitemaps`.
 
-Each reader runs in a process of its own, told how many of the 50,000 entries it must find. `amble` and `amble, pieces`
-give normalised, gated URLs and dates in UTC; lxml gives the text as it stands, so it does less.
+Each reader runs in a process of its own, told how many of the 50,000 entries it must find. `amble` gives normalised,
+gated URLs and dates in UTC; lxml gives the text as it stands, so it does less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tempfile import NamedTemporaryFile
 
 ENTRY_COUNT = 50_000
 RUNS = 5
-PIECE_BYTES = 64 * 1024
 URL = "https://www.example.com/sitemap.xml"
 _NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
@@ -36,18 +35,9 @@ def full_sitemap(count: int = ENTRY_COUNT) -> bytes:
 
 def read_whole(body: bytes) -> int:
     """All entries kept, as `read_sitemap` returns them."""
-    from amble.core.sitemap import read_sitemap
+    from amble.core.sitemap.read import read_sitemap
 
     return len(read_sitemap(body, URL).entries)
-
-
-def read_pieces(body: bytes) -> int:
-    """Entries taken batch by batch and let go, as the crawl does."""
-    from amble.core.sitemap import SitemapReader
-
-    reader = SitemapReader(URL)
-    count = sum(len(reader.feed(body[at : at + PIECE_BYTES])) for at in range(0, len(body), PIECE_BYTES))
-    return count + len(reader.close())
 
 
 def read_lxml(body: bytes) -> int:
@@ -79,12 +69,11 @@ def read_lxml_and_judge(body: bytes) -> int:
         element.clear()
         while element.getprevious() is not None:
             del element.getparent()[0]
-    return len(collector.take())
+    return len(collector.entries)
 
 
 READERS: dict[str, Callable[[bytes], int]] = {
-    "amble, whole": read_whole,
-    "amble, pieces": read_pieces,
+    "amble": read_whole,
     "lxml iterparse": read_lxml,
     "lxml iterparse, URLs and dates judged": read_lxml_and_judge,
 }

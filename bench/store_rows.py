@@ -19,20 +19,13 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from amble.store import (
-    Batch,
-    DomainRow,
-    DuckDBStore,
-    LinkRow,
-    PageRow,
-    RequestRow,
-    SeenSet,
-    TaskDone,
-    TaskRow,
-    TaskState,
-)
+from amble.core.page.lines import link_lines
+from amble.core.page.links import Link
+from amble.core.seen import SeenSet
 from amble.store.database import Database
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.names import TableName
+from amble.store.seam import Batch, DomainRow, PageLinks, PageRow, RequestRow, TaskDone, TaskRow, TaskState
 from amble.store.tables import COLUMNS, TargetTable
 
 BATCH = 100
@@ -163,7 +156,13 @@ def visits(store: DuckDBStore, job_id: int, rows: list[PageRow], new_links: int,
                     0.1,
                 )
             ],
-            links=[LinkRow(job_id, row.url, f"{base}/{k}", None, "an anchor") for k in range(all_links)],
+            page_links=[
+                PageLinks(
+                    job_id,
+                    row.url,
+                    *link_lines([Link(f"{base}/{k}", "an anchor") for k in range(all_links)], None, None),
+                )
+            ],
             domains=[DomainRow(row.domain or "", 1.0, 2.0, 1.0, numbers={"rate": 0.5})]
             if hash(row.url) % 20 == 0
             else (),

@@ -1,15 +1,11 @@
-"""Puts a crawl together: settings and seeds in, a `Crawl` ready to run out."""
+"""Settings and seeds in, the plan of a crawl out, and what it may connect to."""
 
 from __future__ import annotations
 
-import random as system_random
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Iterable
 
-from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.backlog import Window
-from amble.core.frontier.changes import Changes, Ready
 from amble.core.frontier.frontier import Frontier
 from amble.core.frontier.intake import Held, Seen
 from amble.core.frontier.plan import CrawlPlan
@@ -20,10 +16,7 @@ from amble.core.robots.book import RobotsBook
 from amble.core.scope import Scope, roots_of
 from amble.core.seeds import Seed
 from amble.core.seen import SeenSet
-from amble.crawl import Crawl
-from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.fetcher.descriptors import room_for
-from amble.machine_pace import machine_pace
 from amble.settings import Settings
 
 
@@ -66,34 +59,3 @@ def make_plan(
 def address_policy(settings: Settings, typed: Iterable[str] = ()) -> AddressPolicy:
     """What a job may connect to: the public internet, the seeds somebody typed, and what `allow_private` opens."""
     return AddressPolicy.of(named=typed, opened=settings.fetching.allow_private)
-
-
-def assemble(
-    settings: Settings,
-    seeds: Iterable[Seed],
-    on_changes: Callable[[Changes, Ready | None, FetchResult | None, datetime], None],
-    *,
-    clock: Clock | None = None,
-    random: Random = system_random.random,
-    policy: AddressPolicy | None = None,
-    resolver: Resolver | None = None,
-) -> tuple[Crawl, Fetcher]:
-    """A crawl of these seeds, and the fetcher to close when it is over. No address is private without a `policy`."""
-    seeds = list(seeds)
-    clock = clock or SystemClock()
-    plan = make_plan(settings, seeds, random, machine=machine_pace(settings.pacing, clock))
-    fetcher = Fetcher(
-        settings.fetching,
-        policy=policy or address_policy(settings),
-        resolver=resolver,
-        clock=clock,
-    )
-    crawl = Crawl(
-        plan,
-        fetcher,
-        clock,
-        in_flight_max=settings.fetching.max_total_connections,
-        on_changes=on_changes,
-    )
-    on_changes(plan.start(seeds, clock.monotonic(), clock.utc()), None, None, clock.utc())
-    return crawl, fetcher

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from amble.core.sites import PaceBy, pace_key, registrable_domain, site_of
+from amble.core.sites import registrable_domain, site_of
 from amble.core.urls import domain_of
 from amble.errors import BadDomain
 from tests.conformance import conformance
@@ -33,20 +33,6 @@ SITES = [
 @pytest.mark.parametrize(("domain", "site"), SITES)
 def test_the_site_of_a_domain(domain: str, site: str) -> None:
     assert site_of(domain) == site
-
-
-@pytest.mark.parametrize(
-    ("url", "by", "key"),
-    [
-        ("https://a.example.com/x", "host", "a.example.com"),
-        ("https://A.example.com:8080/x", "host", "a.example.com:8080"),
-        ("https://a.example.com/x", "site", "example.com"),
-        ("https://b.example.com:8080/x", "site", "example.com"),
-        ("http://10.1.2.3/x", "site", "10.1.2.3"),
-    ],
-)
-def test_a_url_is_paced_by_host_or_by_site(url: str, by: PaceBy, key: str) -> None:
-    assert pace_key(url, by) == key
 
 
 def test_registrable_domains_are_those_of_the_public_suffix_list() -> None:

@@ -263,26 +263,6 @@ def test_an_unknown_encoding_is_our_own_mistake() -> None:
         Base.at("https://example.com/", "klingon")
 
 
-@pytest.mark.parametrize(
-    ("base_href", "url"),
-    [
-        ("/x/", "https://example.com/x/page"),
-        ("x/y", "https://example.com/a/b/x/page"),
-        ("", "https://example.com/a/b/page"),
-        ("//cdn.test/z/", "https://cdn.test/z/page"),
-        ("javascript:alert(1)//", "https://example.com/a/b/page"),
-        ("data:text/html,/", "https://example.com/a/b/page"),
-        ("http://a b/", "https://example.com/a/b/page"),
-    ],
-)
-def test_a_base_tag_moves_the_links_of_its_page_c8(base_href: str, url: str) -> None:
-    assert Base.at(PAGE).rebased(base_href).join("page") == url
-
-
-def test_a_base_tag_does_not_change_the_encoding() -> None:
-    assert Base.at(PAGE, "cp1252").rebased("/x/").join("?é") == "https://example.com/x/?%E9"
-
-
 def test_a_base_names_its_parts() -> None:
     assert Base.at(PAGE) == Base(PAGE, "https://example.com", "https://example.com/a/b/")
     assert Base.at("http://a.test:81/?x/y").directory == "http://a.test:81/"

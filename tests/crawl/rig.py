@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -11,7 +12,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
-from amble.assemble import assemble
+from amble.assemble import make_plan
+from amble.clock import SystemClock
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.changes import Changes, Final, Ready, State
 from amble.core.scope import Scope
@@ -20,6 +22,7 @@ from amble.core.urls import domain_of
 from amble.crawl import Crawl
 from amble.fetcher import Fetcher, FetchResult, Resolution
 from amble.fetcher.resolver import DnsError, Resolver
+from amble.machine_pace import machine_pace
 from amble.settings import Settings
 from amble.testing.rawserver import Connection, RawServer, Script, response, serve
 
@@ -130,13 +133,12 @@ def put_together(
     crawled = Crawled()
     found = [seed_url(seed) for seed in seeds]
     policy = policy or AddressPolicy.of(named=[seed.url for seed in found])
-    crawl, fetcher = assemble(
-        Settings.of({**QUICK, **settings}),
-        found,
-        crawled.on_changes,
-        policy=policy,
-        resolver=resolver or Names(),
-    )
+    wanted, clock = Settings.of({**QUICK, **settings}), SystemClock()
+    plan = make_plan(wanted, found, random.random, machine=machine_pace(wanted.pacing, clock))
+    fetcher = Fetcher(wanted.fetching, policy=policy, resolver=resolver or Names(), clock=clock)
+    at_once = wanted.fetching.max_total_connections
+    crawl = Crawl(plan, fetcher, clock, in_flight_max=at_once, on_changes=crawled.on_changes)
+    crawled.on_changes(plan.start(found, clock.monotonic(), clock.utc()), None, None, clock.utc())
     if anywhere:
         crawl.plan.scope = Anywhere(frozenset())
     return crawl, fetcher, crawled

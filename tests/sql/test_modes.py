@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import amble
-from amble.store import DuckDBStore
+from amble.store.duckdb_store import DuckDBStore
 from amble.testing.farm import Farm, Pages, Site
 from tests.store.support import new_job, visit
 

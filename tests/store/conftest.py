@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from amble.store import DuckDBStore, WriterLimits
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.writer import WriterLimits
 
 QUICK = WriterLimits(linger_s=0.01, retry_s=0.005, retry_s_max=0.02)
 

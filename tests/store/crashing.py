@@ -12,8 +12,11 @@ import sys
 import threading
 from concurrent.futures import Future
 
-from amble.store import Batch, DuckDBStore, JobChange, JobStatus, LinkRow, TaskDone, TaskRow, TaskState, WriterLimits
-from tests.store.support import BEGAN, page
+from amble.core.page.links import Link
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, JobChange, JobStatus, TaskDone, TaskRow, TaskState
+from amble.store.writer import WriterLimits
+from tests.store.support import BEGAN, page, page_links
 
 PAGES = 3_000
 LOGGED = WriterLimits(batch_size=10, linger_s=0.005, held_pages_max=60, wal_bytes_max=150_000)
@@ -47,7 +50,7 @@ def visit(job_id: int, row: TaskRow, links: int) -> Batch:
         pages=[fetched],
         done=[TaskDone(job_id, row.url, TaskState.DONE)],
         discovered=[TaskRow(job_id, url, "a.test", depth=row.depth + 1, parent_url=row.url) for url in found],
-        links=[LinkRow(job_id, row.url, url) for url in found],
+        page_links=[page_links(job_id, row.url, [Link(url, "") for url in found])],
     )
 
 

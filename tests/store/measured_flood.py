@@ -13,7 +13,8 @@ import threading
 from concurrent.futures import wait
 from pathlib import Path
 
-from amble.store import DuckDBStore, WriterLimits
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.writer import WriterLimits
 from tests.store.support import ask, new_job, visit
 
 WAIT_S = 30.0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from amble.store import Batch, DuckDBStore, PageRow, TaskDone, TaskRow, TaskState
+from amble.core.page.lines import link_lines
+from amble.core.page.links import Link
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, PageLinks, PageRow, TaskDone, TaskRow, TaskState
 
 BEGAN = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
@@ -41,6 +45,10 @@ def visit(job_id: int, number: int, links: int = 0, **fields: Any) -> Batch:
         done=[TaskDone(job_id, row.url, TaskState.DONE)],
         discovered=[TaskRow(job_id, row.url, "a.test", TaskState.RUNNING), *found],
     )
+
+
+def page_links(job_id: int, url: str, links: Sequence[Link]) -> PageLinks:
+    return PageLinks(job_id, url, *link_lines(links, None, None))
 
 
 def ask(store: DuckDBStore, sql: str) -> list[tuple[Any, ...]]:

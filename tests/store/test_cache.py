@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from amble.store import DuckDBStore
 from amble.store.database import Database
+from amble.store.duckdb_store import DuckDBStore
 from tests.store.conftest import QUICK
 from tests.store.support import new_job, visit
 

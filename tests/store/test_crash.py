@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from amble.store import DuckDBStore, JobStatus
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import JobStatus
 from tests.conformance import REPOSITORY
 from tests.store.conftest import QUICK
 from tests.store.support import ask

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from amble.errors import StoreDamaged, StoreError, StoreLocked
-from amble.store import Batch, DuckDBStore, StoreState, WriterLimits
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, StoreState
+from amble.store.writer import WriterLimits
 from tests.store.conftest import QUICK, SmallDisk
 from tests.store.support import ask, new_job, page, visit
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.store import Batch, LinkRow, PageRow, WriterLimits
 from amble.store.gathering import Gathering, Parcel
-from amble.store.seam import PageLinks, TaskRow
+from amble.store.seam import Batch, PageLinks, PageRow, TaskRow
+from amble.store.writer import WriterLimits
 
 LIMITS = WriterLimits(
     batch_size=10, pause_s=0.5, linger_s=1.0, batch_bytes_max=8_000, held_pages_max=200, held_bytes_max=20_000
@@ -88,7 +88,7 @@ def test_what_is_wanted_soon_is_not_forgotten_behind_a_full_transaction() -> Non
 
 @pytest.mark.parametrize(
     "batch",
-    [pages(4, "b" * 2_000), Batch(links=[LinkRow(1, "https://a.test/", "https://a.test/x")] * 5_000)],
+    [pages(4, "b" * 2_000), Batch(discovered=[TaskRow(1, "https://a.test/x", "a.test")] * 5_000)],
     ids=["bodies fill a transaction", "small rows take a quarter of the room"],
 )
 def test_what_is_large_does_not_wait(batch: Batch) -> None:

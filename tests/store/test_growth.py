@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from amble.store import Batch, DomainRow, DuckDBStore, LinkRow, RequestRow, WriterLimits
-from tests.store.support import BEGAN, ask, new_job, visit
+from amble.core.page.links import Link
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, DomainRow, RequestRow
+from amble.store.writer import WriterLimits
+from tests.store.support import BEGAN, ask, new_job, page_links, visit
 
 PAGES = 500
 TURNS, TURNS_MAX = 5, 25  # what is over a bound after the first may be noise: look closer before believing it
@@ -35,7 +38,7 @@ def cost_s(store: DuckDBStore, job_id: int, first: int) -> float:
     receipt = RequestRow(job_id, 1, "a.test", "https://a.test/", 1, 0.0, 0.0, BEGAN, 1.0, None, "minimum")
     extra = Batch(
         domains=[DomainRow("a.test")],
-        links=[LinkRow(job_id, "https://a.test/", "https://a.test/1")],
+        page_links=[page_links(job_id, "https://a.test/", [Link("https://a.test/1", "")])],
         requests=[receipt],
     )
     began = time.process_time()

@@ -8,9 +8,9 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.store import TaskDone, TaskState
 from amble.store.ledger import Ledger, Run, Taken
 from amble.store.rows import BUNDLE_TASKS_MAX, Bundle
+from amble.store.seam import TaskDone, TaskState
 
 
 def bundle(number: int, domain: str = "a", tasks: int = 3, depth: int = 0, priority: float = 0.5) -> Bundle:

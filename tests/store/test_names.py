@@ -9,9 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amble.errors import StoreError
-from amble.store import DuckDBStore, PageRow
 from amble.store.database import Database, quote
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.names import TableName
+from amble.store.seam import PageRow
 from amble.store.tables import TargetTable
 from tests.conformance import conformance
 from tests.store.support import ask, new_job, visit

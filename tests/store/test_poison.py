@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amble.core.outcome import Failure
-from amble.store import Batch, DomainRow, DuckDBStore, PageRow, RequestRow, SitemapUrlRow, TaskDone, TaskState
-from amble.store.duckdb_store import memory_for
+from amble.core.sitemap.document import SitemapEntry
+from amble.store.duckdb_store import DuckDBStore, memory_for
 from amble.store.poison import isolate
+from amble.store.seam import Batch, DomainRow, PageRow, RequestRow, SitemapListing, TaskDone, TaskState
 from amble.store.writer import WriterLimits
 from tests.store.support import BEGAN, ask, new_job, page, task
 from tests.store.test_tables import definition
@@ -120,7 +121,11 @@ def test_poison_outside_the_pages_costs_only_its_own_row(store: DuckDBStore) -> 
         done=[TaskDone(job_id, "https://a.test/1", TaskState.DONE)],
         discovered=[task(job_id, 2), task(job_id, 3, parent_url="https://a.test/\ud800")],
         requests=[receipt, receipt._replace(permit=2**70), receipt._replace(rule="\ud800")],
-        sitemap_urls=[SitemapUrlRow("https://a.test/\ud800\n", "https://a.test/s.xml", priority=float("inf"))],
+        listings=[
+            SitemapListing(
+                job_id, "https://a.test/s.xml", BEGAN, [SitemapEntry("https://a.test/\ud800\n", priority=float("inf"))]
+            )
+        ],
         domains=[DomainRow("a.test", requests=2**80), DomainRow("b.test", numbers={"\ud800": 1.0})],
     )
     store.submit(batch, urgent=True).result()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from amble.errors import QueryRefused
-from amble.store import DuckDBStore, query
+from amble.store import query
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.query import BYTES_MAX, _memory_bytes
 from tests.store.conftest import QUICK
 from tests.store.support import ask, new_job, visit

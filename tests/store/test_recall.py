@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from amble.core.page.lines import link_lines
 from amble.core.page.links import Link
 from amble.core.sitemap.document import ChangeFreq, SitemapEntry
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.seam import Batch, LinkRow, PageLinks, SitemapListing, TaskState
-from tests.store.support import BEGAN, ask, new_job, page, task
+from amble.store.seam import Batch, LinkRow, SitemapListing, TaskState
+from tests.store.support import BEGAN, ask, new_job, page, page_links, task
 
 DAY = timedelta(days=1)
-ONE, TWO = "https://a.test/1", "https://a.test/2"
+ONE, TWO, THREE = "https://a.test/1", "https://a.test/2", "https://a.test/3"
 
 
 def test_stored_are_the_urls_of_rows_without_an_error(store: DuckDBStore) -> None:
@@ -33,17 +32,16 @@ def test_the_links_of_a_page_are_packed_and_read_back(store: DuckDBStore) -> Non
     job_id = new_job(store)
     links = [Link(TWO, "two\twords\n", ("nofollow", "ugc")), Link("https://b.test/", ""), Link("https://b.test/x", "x")]
     batch = Batch(
-        page_links=[PageLinks(job_id, ONE, *link_lines(links, None, None)), PageLinks(job_id, TWO, 0, "")],
-        links=[LinkRow(1, TWO, ONE)],
+        page_links=[page_links(job_id, ONE, links), page_links(job_id, TWO, []), page_links(1, THREE, [Link(ONE, "")])],
     )
     store.submit(batch, urgent=True).result()
-    assert store.links_of([ONE, TWO]) == {
+    assert store.links_of([ONE, TWO, THREE]) == {
         ONE: [
-            LinkRow(job_id, ONE, TWO, "nofollow ugc", "two words "),
-            LinkRow(job_id, ONE, "https://b.test/"),
-            LinkRow(job_id, ONE, "https://b.test/x", None, "x"),
+            LinkRow(TWO, "nofollow ugc", "two words "),
+            LinkRow("https://b.test/"),
+            LinkRow("https://b.test/x", None, "x"),
         ],
-        TWO: [LinkRow(1, TWO, ONE)],
+        THREE: [LinkRow(ONE)],
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from amble.cli import main
 from amble.errors import StoreDamaged, StoreError
-from amble.store import DuckDBStore
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.salvage import check_whole, salvage
 
 ROUNDS = 40

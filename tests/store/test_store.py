@@ -8,26 +8,27 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from amble.core.robots import RobotsRow
+from amble.core.page.links import Link
+from amble.core.robots.verdict import RobotsRow
+from amble.core.sitemap.document import ChangeFreq, SitemapEntry
 from amble.errors import StoreError
-from amble.store import (
+from amble.store.database import Database
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import (
     Batch,
     DomainRow,
-    DuckDBStore,
     JobChange,
     JobRow,
     JobStatus,
-    Lease,
     LinkRow,
     RequestRow,
+    SitemapListing,
     SitemapUrlRow,
-    Store,
     TaskDone,
     TaskState,
 )
-from amble.store.database import Database
 from tests.store.conftest import QUICK
-from tests.store.support import BEGAN, ask, new_job, task, visit
+from tests.store.support import BEGAN, ask, new_job, page_links, task, visit
 
 LATER = BEGAN + timedelta(hours=2)
 
@@ -37,11 +38,6 @@ def test_what_is_handed_to_duckdb_in_several_portions_is_stored_whole(store: Duc
     ends = [TaskDone(job_id, f"https://a.test/{number}", TaskState.DONE) for number in range(2_500)]
     store.submit(Batch(done=ends)).result()
     assert ask(store, "SELECT count(*), count(DISTINCT url) FROM amble.settled") == [(2_500, 2_500)]
-
-
-def test_the_embedded_store_is_a_store(store: DuckDBStore) -> None:
-    seam: Store = store
-    assert seam.heartbeat() == Lease(shards=None, until=None)  # every shard, for ever
 
 
 def test_a_job_is_kept_with_its_settings_and_seeds(path: Path) -> None:
@@ -104,11 +100,12 @@ def test_a_confirmed_robots_txt_keeps_its_body(store: DuckDBStore) -> None:
 
 
 def test_a_sitemap_is_remembered_as_it_was_last_read(store: DuckDBStore) -> None:
-    old = [SitemapUrlRow(f"https://a.test/{n}", "https://a.test/s.xml", fetched_at=BEGAN) for n in range(3)]
-    new = SitemapUrlRow("https://a.test/9", "https://a.test/s.xml", BEGAN, "daily", 0.8, LATER, 2)
-    store.submit(Batch(sitemap_urls=old), urgent=True).result()
-    store.submit(Batch(sitemap_urls=[new]), urgent=True).result()
-    assert store.load_sitemap_urls("https://a.test/s.xml") == [new]
+    sitemap = "https://a.test/s.xml"
+    old = [SitemapEntry(f"https://a.test/{n}") for n in range(3)]
+    new = SitemapEntry("https://a.test/9", BEGAN, ChangeFreq.DAILY, 0.8)
+    store.submit(Batch(listings=[SitemapListing(0, sitemap, BEGAN, old)]), urgent=True).result()
+    store.submit(Batch(listings=[SitemapListing(2, sitemap, LATER, [new])]), urgent=True).result()
+    assert store.load_sitemap_urls(sitemap) == [SitemapUrlRow(new.url, sitemap, BEGAN, "daily", 0.8, LATER, 2)]
     assert store.load_sitemap_urls("https://a.test/other.xml") == []
 
 
@@ -123,17 +120,22 @@ def test_receipts_are_rows_to_be_queried(store: DuckDBStore) -> None:
 
 
 def test_links_are_rows_in_sql_and_those_of_the_last_reading_in_the_seam(store: DuckDBStore) -> None:
-    old = LinkRow(1, "https://a.test/", "https://a.test/old")
+    old = [Link("https://a.test/old", "")]
     new = [
-        LinkRow(2, "https://a.test/", "https://a.test/1", "nofollow", "first\tlink\n"),
-        LinkRow(2, "https://a.test/", "https://b.test/", None, "zweiter – Link"),
-        LinkRow(2, "https://a.test/", "https://b.test/x", "ugc", None),
+        Link("https://a.test/1", "first\tlink\n", ("nofollow",)),
+        Link("https://b.test/", "zweiter – Link"),
+        Link("https://b.test/x", "", ("ugc",)),
     ]
-    other = LinkRow(2, "https://c.test/", "https://a.test/")
-    store.submit(Batch(links=[old]), urgent=True).result()
-    store.submit(Batch(links=[*new, other]), urgent=True).result()
-    assert store.links_of(["https://a.test/", "https://d.test/"]) == {
-        "https://a.test/": [new[0]._replace(anchor="first link "), *new[1:]]
+    other = [Link("https://a.test/", "")]
+    here, there = "https://a.test/", "https://c.test/"
+    store.submit(Batch(page_links=[page_links(1, here, old)]), urgent=True).result()
+    store.submit(Batch(page_links=[page_links(2, here, new), page_links(2, there, other)]), urgent=True).result()
+    assert store.links_of([here, "https://d.test/"]) == {
+        here: [
+            LinkRow("https://a.test/1", "nofollow", "first link "),
+            LinkRow("https://b.test/", None, "zweiter – Link"),
+            LinkRow("https://b.test/x", "ugc", None),
+        ]
     }
     assert ask(store, "SELECT to_url FROM amble.links WHERE from_url = 'https://c.test/'") == [("https://a.test/",)]
     assert ask(store, "SELECT count(*) FROM amble.links") == [(5,)]

@@ -11,10 +11,12 @@ import duckdb
 import pytest
 
 from amble.errors import StoreError
-from amble.store import Batch, DomainRow, DuckDBStore, WriterLimits
 from amble.store.commit import Committer, Unavailable
 from amble.store.database import BLOCK_BYTES, Database
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.rows import Encoded
+from amble.store.seam import Batch, DomainRow
+from amble.store.writer import WriterLimits
 from tests.store.conftest import QUICK, SmallDisk
 from tests.store.support import ask, new_job, task, visit
 from tests.store.test_faults import Watch, fill

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from amble.errors import StoreError
-from amble.store import Batch, DuckDBStore, PageConfirmed, PageRow
+from amble.store.duckdb_store import DuckDBStore
+from amble.store.seam import Batch, PageConfirmed, PageRow
 from amble.store.tables import COLUMNS
 from tests.store.conftest import QUICK
 from tests.store.support import BEGAN, ask, new_job, page, visit

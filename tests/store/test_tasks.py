@@ -10,8 +10,9 @@ import duckdb
 import pytest
 
 from amble.errors import StoreError
-from amble.store import Batch, Counts, DuckDBStore, TaskDone, TaskRow, TaskState
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.rows import BUNDLE_TASKS_MAX
+from amble.store.seam import Batch, Counts, TaskDone, TaskRow, TaskState
 from tests.store.conftest import QUICK
 from tests.store.support import BEGAN, ask, new_job, task
 

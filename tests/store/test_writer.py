@@ -13,24 +13,15 @@ from typing import Any
 
 import pytest
 
+from amble.core.page.links import Link
 from amble.errors import StoreError
-from amble.store import (
-    Batch,
-    Counts,
-    DuckDBStore,
-    JobChange,
-    JobStatus,
-    LinkRow,
-    StoreState,
-    TaskDone,
-    TaskState,
-    WriterLimits,
-)
 from amble.store.commit import Committer, Unavailable
+from amble.store.duckdb_store import DuckDBStore
 from amble.store.rows import Encoded
-from amble.store.writer import Writer
+from amble.store.seam import Batch, Counts, JobChange, JobStatus, StoreState, TaskDone, TaskState
+from amble.store.writer import Writer, WriterLimits
 from tests.store import measured_flood
-from tests.store.support import BEGAN, ask, new_job, page, task, visit
+from tests.store.support import BEGAN, ask, new_job, page, page_links, task, visit
 
 WAIT_S = 30.0
 
@@ -165,8 +156,8 @@ def test_the_size_of_batches_stays_what_was_asked_for_when_workers_come_and_go(p
 def test_small_rows_fill_a_transaction_too(path: Path, gate: Gate) -> None:
     with DuckDBStore.open(path, limits=WriterLimits(batch_size=10, linger_s=1e6), step=gate) as store:
         new_job(store)
-        links = [LinkRow(1, "https://a.test/", f"https://a.test/{n}") for n in range(1_000)]
-        store.submit(Batch(links=links)).result(WAIT_S)  # a thousand links are worth ten pages
+        found = [task(1, number) for number in range(1_000)]
+        store.submit(Batch(discovered=found)).result(WAIT_S)  # a thousand tasks are worth ten pages
 
 
 @pytest.mark.parametrize(
@@ -277,7 +268,10 @@ def test_a_commit_that_got_through_without_saying_so_is_not_repeated(
     with DuckDBStore.open(path, limits=RETRIES) as store:
         job_id = new_job(store)
         Flaky(monkeypatch).after = ["the answer was lost"]
-        batch = Batch(discovered=[task(job_id, 5)], links=[LinkRow(job_id, "https://a.test/", "https://a.test/x")])
+        batch = Batch(
+            discovered=[task(job_id, 5)],
+            page_links=[page_links(job_id, "https://a.test/", [Link("https://a.test/x", "")])],
+        )
         store.submit(batch, urgent=True).result(WAIT_S)
         assert ask(store, "SELECT count(*) FROM amble.links") == [(1,)]
         assert store.counts(job_id).accepted == 1

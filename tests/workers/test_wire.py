@@ -19,7 +19,7 @@ from tests.workers.test_frames import through
 
 HEADERS = Headers(
     [("Content-Type", "text/html; charset=utf-8"), ("Link", '</one>; rel="canonical"'), ("Set-Cookie", "a"),
-     ("Set-Cookie", "b"), ("X-Robots-Tag", "noarchive, unavailable_after: 25 Jun 2030 15:00:00 GMT")]
+     ("Set-Cookie", "b"), ("X-Robots-Tag", "noarchive")]
 )  # fmt: skip
 BODY = """<!doctype html><html lang=de><head><title>Grüße \U0001f600</title><meta name=description content=d>
 <meta http-equiv=refresh content="3; url=/two"><base href="http://a.test/x/"></head>
@@ -41,7 +41,7 @@ def with_lines(page: Page) -> Page:
 
 def test_a_page_comes_out_as_it_was_read_and_leaves_its_bytes_behind() -> None:
     page = read_page(BODY, RESULT.url, headers=HEADERS)
-    assert all([page.canonical, page.refresh, page.links, page.links_dropped, page.robots.unavailable_after])
+    assert all([page.canonical, page.refresh, page.links, page.links_dropped, page.robots.restrictions])
     assert there_and_back(Visited(RESULT, page)) == Visited(RESULT._replace(body=None), with_lines(page))
 
 

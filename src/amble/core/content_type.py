@@ -1,6 +1,6 @@
 """What a `Content-Type` says and whether it is wanted. Pure.
 
-Types are parsed and written as the WHATWG MIME Sniffing standard does; section numbers below are its own.
+Types are parsed as the WHATWG MIME Sniffing standard does; section numbers below are its own.
 """
 
 from __future__ import annotations
@@ -26,19 +26,6 @@ _JAVASCRIPT = frozenset(
     | {f"text/javascript1.{minor}" for minor in range(6)}
     | {"text/jscript", "text/livescript"}
 )  # fmt: skip
-_FONTS = frozenset(
-    {f"application/font-{name}" for name in ("cff", "off", "sfnt", "ttf", "woff")}
-    | {"application/vnd.ms-fontobject", "application/vnd.ms-opentype"}
-)
-_ARCHIVES = frozenset({"application/x-rar-compressed", "application/zip", "application/x-gzip"})
-# What the web is made of besides the families above: the types that keep their own name when counted.
-_COMMON = frozenset(
-    {f"image/{name}" for name in ("apng", "avif", "bmp", "gif", "jpeg", "png", "webp", "x-icon", "vnd.microsoft.icon")}
-    | {f"audio/{name}" for name in ("aac", "flac", "mp4", "mpeg", "ogg", "wav", "webm")}
-    | {f"video/{name}" for name in ("mp4", "mpeg", "ogg", "webm")}
-    | {f"font/{name}" for name in ("otf", "ttf", "woff", "woff2")}
-    | {"text/html", "text/plain", "text/css", "text/csv", "application/pdf", "application/wasm"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,48 +65,6 @@ class MimeType:
     def is_javascript(self) -> bool:
         """Whether this is a JavaScript type (4.6)."""
         return self.essence in _JAVASCRIPT
-
-    @property
-    def groups(self) -> frozenset[str]:
-        """The groups of 4.6 that this type belongs to, under the standard's names."""
-        essence = self.essence
-        return frozenset(
-            name
-            for name, member in (
-                ("image", self.type == "image"),
-                ("audio or video", self.type in ("audio", "video") or essence == "application/ogg"),
-                ("font", self.type == "font" or essence in _FONTS),
-                ("ZIP-based", self.subtype.endswith("+zip") or essence == "application/zip"),
-                ("archive", essence in _ARCHIVES),
-                ("XML", self.is_xml),
-                ("HTML", self.is_html),
-                ("scriptable", self.is_xml or self.is_html or essence == "application/pdf"),
-                ("JavaScript", self.is_javascript),
-                ("JSON", self.is_json),
-            )
-            if member
-        )
-
-    @property
-    def minimized(self) -> str:
-        """One name for the many of a kind (4.7): JavaScript, JSON, XML but SVG; the empty string for uncommon types."""
-        if self.is_javascript:
-            return "text/javascript"
-        if self.is_json:
-            return "application/json"
-        if self.is_xml:
-            return self.essence if self.essence == "image/svg+xml" else "application/xml"
-        return self.essence if self.essence in _COMMON else ""
-
-    def __str__(self) -> str:
-        """The serialisation of 4.5."""
-        return self.essence + "".join(f";{name}={_quoted(value)}" for name, value in self.parameters.items())
-
-
-def _quoted(value: str) -> str:
-    if _TOKEN.fullmatch(value):
-        return value
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def parse_mime_type(text: str) -> MimeType | None:

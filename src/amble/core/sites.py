@@ -6,13 +6,8 @@ The list travels with its package and is read once, at the first question; nothi
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Literal
 
 from publicsuffixlist import PublicSuffixList
-
-from amble.core.urls import domain_of
-
-PaceBy = Literal["host", "site"]
 
 
 @cache
@@ -33,12 +28,6 @@ def registrable_domain(domain: str) -> str | None:
 def site_of(domain: str) -> str:
     """The site of a domain: its registered name, else its host. Ports do not tell sites apart."""
     return registrable_domain(domain) or _host(domain)
-
-
-def pace_key(url: str, by: PaceBy = "host") -> str:
-    """What a URL is paced under: its domain, or the site all its subdomains share."""
-    domain = domain_of(url)
-    return domain if by == "host" else site_of(domain)
 
 
 def _host(domain: str) -> str:

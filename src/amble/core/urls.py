@@ -205,11 +205,6 @@ class Base(NamedTuple):
         """The base at a URL that has passed the gate, for a page in this encoding (a Python codec's name)."""
         return cls(url, origin_of(url), url[: url.partition("?")[0].rindex("/") + 1], legacy_encoding(encoding))
 
-    def rebased(self, href: str) -> Base:
-        """The base of a page that has `<base href>`, which is ignored unless it is an http(s) URL [C8]."""
-        url = self.join(href)
-        return self if isinstance(url, Refusal) else Base.at(url, self.legacy_encoding or "utf-8")
-
     def join(self, href: str) -> str | Refusal:
         """The URL a link leads to: exactly `normalize(href, self.url)` on a UTF-8 page, sooner."""
         if href[:1] == "/" and len(href) <= _PLAIN_CHARS_MAX and (plain := _PLAIN.fullmatch(href)) is not None:

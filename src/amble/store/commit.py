@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 import duckdb
 from duckdb import Appender, DuckDBPyConnection
@@ -142,10 +141,6 @@ class Committer:
             self._database.empty_cache(self._connection)
         except duckdb.Error as fault:
             raise self._unavailable(fault) from fault
-
-    def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """One statement of its own."""
-        return self._connection.execute(sql, list(parameters)).fetchall()
 
     def close(self) -> None:
         self._drop_appenders()

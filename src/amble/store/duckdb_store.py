@@ -34,7 +34,6 @@ from amble.store.seam import (
     JobRow,
     JobStatus,
     KnownPage,
-    Lease,
     LinkRow,
     SitemapUrlRow,
     StoreState,
@@ -256,9 +255,6 @@ class DuckDBStore:
     @property
     def state(self) -> StoreState:
         return self._writer.state
-
-    def heartbeat(self) -> Lease:
-        return Lease()
 
     def close(self) -> None:
         """Write what is held, then let go of the file. What is still to visit waits for a resumption."""

@@ -174,8 +174,8 @@ class Gathering:
 
 def _weight(batch: Batch) -> float:
     """How much of a transaction a batch fills, in pages."""
-    pages, done, discovered, domains, _, sitemap_urls, requests, links, page_links, listings, _, _, _, _, _ = batch
-    small = len(discovered) + len(links) + len(sitemap_urls) + len(requests)
+    pages, done, discovered, domains, _, requests, page_links, listings, *_ = batch
+    small = len(discovered) + len(requests)
     for listing in listings:
         small += len(listing.entries)
     packed = sum([page.links_count for page in page_links])

@@ -126,16 +126,16 @@ def known_pages(connection: DuckDBPyConnection, target: TargetTable, urls: Seque
 def links_of(connection: DuckDBPyConnection, urls: Sequence[str]) -> dict[str, list[LinkRow]]:
     """The links of pages as they were when last read. One look through the table, so ask for many pages at once."""
     rows = connection.execute(
-        "SELECT from_url, arg_max(job_id, seq), arg_max(lines, seq) FROM amble.link_lines "
+        "SELECT from_url, arg_max(lines, seq) FROM amble.link_lines "
         "WHERE from_url IN (SELECT unnest($1::VARCHAR[])) GROUP BY from_url",
         [list(urls)],
     ).fetchall()
-    return {url: [_link(job_id, url, line) for line in lines.split("\n")] for url, job_id, lines in rows}
+    return {url: [_link(line) for line in lines.split("\n")] for url, lines in rows}
 
 
-def _link(job_id: int, from_url: str, line: str) -> LinkRow:
+def _link(line: str) -> LinkRow:
     to_url, rel, anchor = (line + "\t\t").split("\t")[:3]
-    return LinkRow(job_id, from_url, to_url, rel or None, anchor or None)
+    return LinkRow(to_url, rel or None, anchor or None)
 
 
 def _select(connection: DuckDBPyConnection, sql: str, column: str, keys: Iterable[str] | None) -> list[tuple[Any, ...]]:

@@ -14,13 +14,12 @@ from amble.store.seam import (
     DomainRow,
     JobChange,
     JobRow,
-    LinkRow,
     PageConfirmed,
     PageLinks,
     PageRow,
     RedirectRow,
     RequestRow,
-    SitemapUrlRow,
+    SitemapListing,
     TaskDone,
     TaskRow,
     TaskState,
@@ -93,10 +92,9 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
         ("settled", (settled_row(done, seq()) for done in encoded.done)),
         ("domain_log", (domain_row(row, seq()) for batch in batches for row in batch.domains)),
         ("robots_log", (robots_row(row, seq()) for batch in batches for row in batch.robots)),
-        ("sitemap_urls", _sitemap_rows(batches)),
+        ("sitemap_urls", (row for batch in batches for listing in batch.listings for row in sitemap_rows(listing))),
         ("requests", (request_row(row) for batch in batches for row in batch.requests)),
         ("redirects", (redirect_row(row) for batch in batches for row in batch.redirects)),
-        ("link_lines", _link_lines((link for batch in batches for link in batch.links), numbers)),
         (
             "link_lines",
             (page_links_row(page, seq()) for batch in batches for page in batch.page_links if page.links_count),
@@ -150,32 +148,6 @@ def _found(tasks: Iterable[TaskRow], numbers: Numbers, bundles: list[Bundle]) ->
             numbers.bundle += 1
 
 
-def _link_lines(links: Iterable[LinkRow], numbers: Numbers) -> Iterator[Row]:
-    pages: dict[tuple[int, str], list[str]] = {}
-    part, short = storable.line_part, storable.SHORT_CHARS_MAX
-    last: tuple[int, str] | None = None
-    lines: list[str] = []
-    for job_id, from_url, to_url, rel, anchor in links:
-        if (job_id, from_url) != last:
-            last = job_id, from_url
-            lines = pages.setdefault(last, [])
-        line = part(to_url)
-        if rel or anchor:
-            line = f"{line}\t{part(rel, short)}\t{part(anchor, short)}"
-        lines.append(line)
-    for (job_id, from_url), lines in pages.items():
-        yield numbers.take_seq(), job_id, storable.text(from_url), len(lines), "\n".join(lines)
-
-
-def _sitemap_rows(batches: Sequence[Batch]) -> Iterator[Row]:
-    for batch in batches:
-        yield from map(sitemap_row, batch.sitemap_urls)
-        for job_id, sitemap, fetched_at, entries, is_index in batch.listings:
-            kind = "sitemap" if is_index else None
-            for url, lastmod, changefreq, priority in entries:
-                yield sitemap_row(SitemapUrlRow(url, sitemap, lastmod, changefreq, priority, fetched_at, job_id, kind))
-
-
 def page_links_row(page: PageLinks, seq: int) -> Row:
     return seq, page.job_id, storable.text(page.from_url), page.links_count, page.lines
 
@@ -215,11 +187,12 @@ def robots_row(row: RobotsRow, seq: int) -> Row:
     )  # fmt: skip
 
 
-def sitemap_row(row: SitemapUrlRow) -> Row:
-    return (
-        storable.text(row.url), storable.text(row.sitemap), storable.utc(row.lastmod), storable.text(row.changefreq),
-        row.priority, storable.utc(row.fetched_at), row.job_id, row.kind,
-    )  # fmt: skip
+def sitemap_rows(listing: SitemapListing) -> Iterator[Row]:
+    text, utc = storable.text, storable.utc
+    sitemap, fetched_at = text(listing.sitemap), utc(listing.fetched_at)
+    kind = "sitemap" if listing.is_index else None
+    for url, lastmod, changefreq, priority in listing.entries:
+        yield (text(url), sitemap, utc(lastmod), text(changefreq), priority, fetched_at, listing.job_id, kind)
 
 
 def request_row(row: RequestRow) -> Row:

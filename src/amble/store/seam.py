@@ -189,8 +189,8 @@ class RequestRow(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    job_id: int
-    from_url: str
+    """One link of a page, as it is read back."""
+
     to_url: str
     rel: str | None = None
     anchor: str | None = None
@@ -256,9 +256,7 @@ class Batch(NamedTuple):
     discovered: Sequence[TaskRow] = ()
     domains: Sequence[DomainRow] = ()
     robots: Sequence[RobotsRow] = ()
-    sitemap_urls: Sequence[SitemapUrlRow] = ()
     requests: Sequence[RequestRow] = ()
-    links: Sequence[LinkRow] = ()
     page_links: Sequence[PageLinks] = ()
     listings: Sequence[SitemapListing] = ()
     confirmed: Sequence[PageConfirmed] = ()
@@ -308,13 +306,6 @@ class StoreState(NamedTuple):
     reason: str = ""
 
 
-class Lease(NamedTuple):
-    """Which shards this process may crawl and until when, on its own monotonic clock. None: all of them, for ever."""
-
-    shards: frozenset[int] | None = None
-    until: float | None = None
-
-
 class Store(Protocol):
     """Every method may be called from any thread. Those that read may wait for a disk: not on an event loop."""
 
@@ -362,7 +353,6 @@ class Store(Protocol):
 
     @property
     def state(self) -> StoreState: ...
-    def heartbeat(self) -> Lease: ...
     def close(self) -> None: ...
 
     # -- knowledge

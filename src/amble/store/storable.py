@@ -19,7 +19,6 @@ from amble.core.text import text as text
 
 VALIDATOR_CHARS_MAX = 1024
 _INT32 = 1 << 31
-_INT64 = 1 << 63
 
 # Visible ASCII, with spaces inside (RFC 9110 5.5): what may be replayed in If-None-Match and If-Modified-Since.
 _VALIDATOR = re.compile(r"[!-~](?:[ -~]*[!-~])?")
@@ -39,10 +38,6 @@ def validator(value: str | None) -> str | None:
 
 def int32(value: int | None) -> int | None:
     return value if value is None or -_INT32 <= value < _INT32 else None
-
-
-def int64(value: int | None) -> int | None:
-    return value if value is None or -_INT64 <= value < _INT64 else None
 
 
 def utc(value: datetime | None) -> datetime | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from datetime import datetime
 from itertools import repeat
 from typing import NamedTuple
 
@@ -92,7 +91,7 @@ def unpack_visited(told: Item, page: Item | None) -> Visited:
 
 
 def _pack_page(page: Page, seen: Container[int]) -> Item:
-    charset, until = page.charset, page.robots.unavailable_after
+    charset = page.charset
     links = [link for link in page.links if hash(link.url) not in seen or link.rel]
     return (
         page.url,
@@ -107,7 +106,7 @@ def _pack_page(page: Page, seen: Container[int]) -> Item:
         page.base,
         tuple(page.canonical) if page.canonical is not None else None,
         tuple(page.refresh) if page.refresh is not None else None,
-        (page.robots.restrictions, until.isoformat() if until is not None else None),
+        page.robots.restrictions,
         tuple(zip(*links, strict=True)),  # URLs, texts and rels: three long tuples are packed faster than many
         page.links_seen,
         page.links_truncated,
@@ -119,7 +118,7 @@ def _pack_page(page: Page, seen: Container[int]) -> Item:
 
 def _unpack_page(packed: Item) -> Page:
     url, kind, content_type, charset, text, digest, title, description, lang, base, canonical, *rest = packed
-    refresh, (restrictions, until), links, links_seen, links_truncated, links_dropped, reader, lines = rest
+    refresh, restrictions, links, links_seen, links_truncated, links_dropped, reader, lines = rest
     return Page(
         url=url,
         kind=_KINDS[kind],
@@ -133,7 +132,7 @@ def _unpack_page(packed: Item) -> Page:
         base=base,
         canonical=Canonical(*canonical) if canonical is not None else None,
         refresh=Refresh(*refresh) if refresh is not None else None,
-        robots=Directives(restrictions, datetime.fromisoformat(until) if until is not None else None),
+        robots=Directives(restrictions),
         links=tuple(map(_new, repeat(Link), zip(*links, strict=True))),
         links_seen=links_seen,
         links_truncated=links_truncated,

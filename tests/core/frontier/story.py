@@ -18,7 +18,7 @@ from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
 from amble.core.pacing.events import Event
-from amble.core.page import Page, read_page
+from amble.core.page.page import Page, read_page
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
 from amble.fetcher import FetchResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amble.core.page import read_page
+from amble.core.page.page import read_page
 from tests.core.page.hostile import PATTERNS
 from tests.core.robots.timing import cpu_s
 

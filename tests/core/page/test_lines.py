@@ -52,7 +52,7 @@ def test_links_as_lines(links: Links, lines: str) -> None:
 
 
 def test_what_a_page_says_of_itself_is_kept_as_if_it_were_a_link() -> None:
-    canonical, refresh = Canonical("https://a.test/c", True, "tag"), Refresh(3, "https://a.test/r")
+    canonical, refresh = Canonical("https://a.test/c", "tag"), Refresh(3, "https://a.test/r")
     lines = "https://b.test/\t\tb\nhttps://a.test/c\tcanonical\t\nhttps://a.test/r\trefresh\t"
     assert link_lines([("https://b.test/", "b", ())], canonical, refresh) == (3, lines)
 

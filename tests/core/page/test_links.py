@@ -87,7 +87,7 @@ def test_a_url_linked_twice_keeps_what_both_say(first: tuple[str, str], second: 
 
 def test_rel_is_told_apart() -> None:
     link = collect_links([Anchor("x", " UGC\tnofollow nofollow ", "t")], BASE, 10).links[0]
-    assert (link.rel, link.nofollow, link.ugc, link.sponsored) == (("nofollow", "ugc"), True, True, False)
+    assert (link.rel, link.nofollow) == (("nofollow", "ugc"), True)
 
 
 def test_more_links_than_wanted_are_left_out_and_told() -> None:

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from amble.core.body_kind import Kind
 from amble.core.charset import Charset, CharsetSource
 from amble.core.headers import Headers
-from amble.core.page import Canonical, Link, Page, Refresh, read_page
+from amble.core.page.canonical import Canonical
 from amble.core.page.guard import TAGS_MAX
+from amble.core.page.links import Link
+from amble.core.page.page import Page, read_page
+from amble.core.page.refresh import Refresh
 from amble.errors import BadUrl
 from tests.conformance import conformance
 
@@ -51,7 +54,7 @@ def test_an_ordinary_page() -> None:
         description="What it is about",
         lang="en-GB",
         base="https://a.test/base/",
-        canonical=Canonical("https://a.test/base/page", True, "tag"),
+        canonical=Canonical("https://a.test/base/page", "tag"),
         refresh=Refresh(30, "https://a.test/base/later"),
         robots=page.robots,
         links=(
@@ -97,7 +100,7 @@ def test_what_is_no_html_has_no_links_but_heeds_its_headers(
     headers = Headers([("Link", "</c>; rel=canonical"), ("X-Robots-Tag", "noindex"), ("Refresh", "1; url=/r")])
     page = read_page(body, URL, content_type, headers)
     assert (page.kind, page.text, page.links, page.title, page.reader) == (kind, text, (), None, None)
-    assert page.canonical == Canonical("https://a.test/c", True, "header")
+    assert page.canonical == Canonical("https://a.test/c", "header")
     assert page.refresh == Refresh(1, "https://a.test/r")
     assert page.robots.noindex
 
@@ -135,7 +138,7 @@ def test_a_base_that_is_not_http_is_ignored(base: str, link: str) -> None:
 def test_a_canonical_of_another_host_is_flagged() -> None:
     """C8."""
     page = read_page(b"<link rel=canonical href=https://b.test/>", URL, "text/html")
-    assert page.canonical == Canonical("https://b.test/", False, "tag")
+    assert page.canonical == Canonical("https://b.test/", "tag")
 
 
 def test_a_million_links_are_counted_and_few_are_kept() -> None:

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amble.core.robots.match import Rule, Rules, deciding_rule
+from amble.core.robots.match import Rule, Rules
 from amble.core.robots.pattern import escape
 from tests.core.robots.grammar import paths, patterns
+from tests.core.robots.oracle import deciding_rule
 from tests.core.robots.timing import cpu_s
 
 
 def rules(*lines: str) -> list[Rule]:
     """`+/a` allows, `-/a` disallows."""
-    return [Rule(line[0] == "+", line[1:], number) for number, line in enumerate(lines, 1)]
+    return [Rule(line[0] == "+", line[1:]) for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +54,6 @@ def test_the_longest_match_decides(lines: list[str], path: str, allowed: bool) -
     assert Rules(rules(*lines)).allows(path) is allowed
     decider = deciding_rule(rules(*lines), path)
     assert (decider is None or decider.allow) is allowed
-
-
-def test_the_deciding_rule_is_told_with_its_line() -> None:
-    assert deciding_rule(rules("-/", "+/a*b", "-/c"), "/a/b") == Rule(True, "/a*b", 2)
-    assert deciding_rule(rules("-/c"), "/a") is None
 
 
 many_rules = st.lists(st.builds(lambda allow, value: Rule(allow, escape(value)), st.booleans(), patterns), max_size=40)

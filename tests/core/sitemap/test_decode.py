@@ -7,7 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
-from amble.core.sitemap import Invalid, SitemapReader, read_sitemap
+from amble.core.sitemap.document import Invalid
+from amble.core.sitemap.read import read_sitemap
+from amble.core.sitemap.unpack import PIECE_BYTES
 from tests.core.sitemap.documents import SITEMAP
 
 XML = "<?xml version='1.0' encoding='{}'?><urlset><url><loc>/{}</loc></url></urlset>"
@@ -51,10 +53,12 @@ def test_a18_a_whole_document_in_utf_7_is_none() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "shift_jis", "gb18030", "iso-8859-5", "big5"])
-def test_a_character_may_be_cut_by_the_end_of_a_piece(encoding: str) -> None:
+@pytest.mark.parametrize("before", range(5))
+def test_a_character_may_be_cut_by_the_end_of_a_piece(encoding: str, before: int) -> None:
     path = "ж" if encoding == "iso-8859-5" else "中"
-    head = f"<urlset><!--{'x' * 5000}-->"  # what comes later is decoded as it arrives
-    body = XML.format(encoding, path).replace("<urlset>", head).encode(encoding)
-    reader = SitemapReader(SITEMAP)
-    entries = [entry for byte in body for entry in reader.feed(bytes([byte]))] + reader.close()
-    assert [entry.url for entry in entries] == [f"https://example.com/{quote(path)}"]
+    start, end = XML.format(encoding, path).split("<urlset>")
+    width = len("xx".encode(encoding)) - len("x".encode(encoding))
+    around = len(f"{start}<urlset><!----><url><loc>/".encode(encoding))
+    pad = "x" * ((PIECE_BYTES - around - before) // width)
+    body = f"{start}<urlset><!--{pad}-->{end}".encode(encoding)
+    assert [entry.url for entry in read_sitemap(body, SITEMAP).entries] == [f"https://example.com/{quote(path)}"]

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from amble.core.sitemap import ReadLimits, SitemapEntry, SitemapKind, read_sitemap
+from amble.core.sitemap.document import SitemapEntry, SitemapKind
+from amble.core.sitemap.read import read_sitemap
 from tests.core.sitemap.documents import SITEMAP
 
 MAY = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -81,9 +82,7 @@ def test_an_atom_entry_is_one_page(entry: str, path: str, date: datetime | None,
     assert document.entries == (SitemapEntry(f"https://example.com{path}", date),)
 
 
-def test_a_feed_with_a_document_type_is_read_when_that_is_allowed() -> None:
+def test_a_feed_with_a_document_type_is_refused() -> None:
     body = b"""<!DOCTYPE rss PUBLIC "-//Netscape Communications//DTD RSS 0.91//EN" "https://example.com/rss.dtd">
       <rss version="0.91"><channel><item><link>/a</link></item></channel></rss>"""
     assert read_sitemap(body, SITEMAP).entries == ()
-    allowed = read_sitemap(body, SITEMAP, ReadLimits(allow_doctype=True))
-    assert [entry.url for entry in allowed.entries] == ["https://example.com/a"]

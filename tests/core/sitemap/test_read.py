@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from amble.core.sitemap import ChangeFreq, Drop, Invalid, ReadLimits, SitemapEntry, SitemapKind, read_sitemap
+from amble.core.sitemap.document import ChangeFreq, Drop, Invalid, ReadLimits, SitemapEntry, SitemapKind
+from amble.core.sitemap.read import read_sitemap
 from amble.core.urls import Refusal
 from amble.errors import BadUrl
 from tests.core.sitemap.documents import SITEMAP, index, locs, urlset
@@ -161,11 +162,6 @@ NAMESPACES = [
 @pytest.mark.parametrize("body", [row[1] for row in NAMESPACES], ids=[row[0] for row in NAMESPACES])
 def test_sloppy_xml_is_still_a_sitemap(body: str) -> None:
     assert urls(body) == ["https://example.com/a"]
-
-
-def test_the_namespace_is_told_as_written() -> None:
-    assert read_sitemap(b"<s:urlset xmlns:s='urn:x'/>", SITEMAP).namespace == "urn:x"
-    assert read_sitemap(b"<urlset/>", SITEMAP).namespace is None
 
 
 DATED = "<lastmod>2024-01-01</lastmod>"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.sitemap import ChangeFreq, Staleness, is_stale, staleness
+from amble.core.sitemap.document import ChangeFreq
+from amble.core.sitemap.stale import is_stale
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -28,36 +29,35 @@ HOURS = [
 @pytest.mark.parametrize(("changefreq", "hours"), HOURS, ids=[str(row[0]) for row in HOURS])
 def test_a_page_falls_due_exactly_when_its_changefreq_says(changefreq: ChangeFreq | None, hours: int) -> None:
     due = NOW - hours * HOUR
-    assert staleness(due, None, changefreq, NOW) is Staleness.DUE
+    assert is_stale(due, None, changefreq, NOW)
     later = due + timedelta(microseconds=1)
     assert is_stale(later, None, changefreq, NOW) is (hours == 0)
 
 
 STORIES = [
-    # story, crawled, lastmod, changefreq, verdict (times as hours before now)
-    ("never crawled", None, 5, ChangeFreq.NEVER, Staleness.NEVER_CRAWLED),
-    ("changed since", 10, 5, ChangeFreq.NEVER, Staleness.MODIFIED),
-    ("changed at the very moment", 10, 10, ChangeFreq.NEVER, Staleness.FRESH),
-    ("unchanged, not due", 10, 20, ChangeFreq.DAILY, Staleness.FRESH),
-    ("unchanged, yet due", 30, 40, ChangeFreq.DAILY, Staleness.DUE),
-    ("said to change within the day: a zone left out", 10, -20, ChangeFreq.NEVER, Staleness.MODIFIED),
-    ("said to change next year: says nothing", 10, -8760, ChangeFreq.NEVER, Staleness.FRESH),
-    ("crawled by a clock that ran ahead", -5, None, ChangeFreq.HOURLY, Staleness.FRESH),
-    ("always, crawled by a clock that ran ahead", -5, None, ChangeFreq.ALWAYS, Staleness.DUE),
+    # story, crawled, lastmod, changefreq, stale (times as hours before now)
+    ("never crawled", None, 5, ChangeFreq.NEVER, True),
+    ("changed since", 10, 5, ChangeFreq.NEVER, True),
+    ("changed at the very moment", 10, 10, ChangeFreq.NEVER, False),
+    ("unchanged, not due", 10, 20, ChangeFreq.DAILY, False),
+    ("unchanged, yet due", 30, 40, ChangeFreq.DAILY, True),
+    ("said to change within the day: a zone left out", 10, -20, ChangeFreq.NEVER, True),
+    ("said to change next year: says nothing", 10, -8760, ChangeFreq.NEVER, False),
+    ("crawled by a clock that ran ahead", -5, None, ChangeFreq.HOURLY, False),
+    ("always, crawled by a clock that ran ahead", -5, None, ChangeFreq.ALWAYS, True),
 ]
 
 
 @pytest.mark.parametrize(
-    ("crawled", "lastmod", "changefreq", "verdict"), [row[1:] for row in STORIES], ids=[row[0] for row in STORIES]
+    ("crawled", "lastmod", "changefreq", "stale"), [row[1:] for row in STORIES], ids=[row[0] for row in STORIES]
 )
 def test_lastmod_decides_first_then_changefreq(
-    crawled: int | None, lastmod: int | None, changefreq: ChangeFreq, verdict: Staleness
+    crawled: int | None, lastmod: int | None, changefreq: ChangeFreq, stale: bool
 ) -> None:
     def ago(hours: int | None) -> datetime | None:
         return None if hours is None else NOW - hours * HOUR
 
-    assert staleness(ago(crawled), ago(lastmod), changefreq, NOW) is verdict
-    assert is_stale(ago(crawled), ago(lastmod), changefreq, NOW) is (verdict is not Staleness.FRESH)
+    assert is_stale(ago(crawled), ago(lastmod), changefreq, NOW) is stale
 
 
 moments = st.timedeltas(timedelta(days=-9000), timedelta(days=9000)).map(lambda gap: NOW + gap)
@@ -79,7 +79,7 @@ def test_a_lastmod_no_newer_than_the_crawl_changes_nothing(
     crawled_at: datetime, age: timedelta, changefreq: ChangeFreq | None, before: timedelta
 ) -> None:
     now = crawled_at + age
-    assert staleness(crawled_at, crawled_at - before, changefreq, now) is staleness(crawled_at, None, changefreq, now)
+    assert is_stale(crawled_at, crawled_at - before, changefreq, now) is is_stale(crawled_at, None, changefreq, now)
 
 
 @given(crawled_at=moments, age=gaps, lastmod=st.none() | moments)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amble.core.sitemap import Drop, SitemapDocument, SitemapEntry, SitemapKind, SitemapReader, SitemapWalk, WalkLimits
+from amble.core.sitemap.document import Drop, SitemapDocument
 from amble.core.sitemap.read import read_sitemap
+from amble.core.sitemap.walk import SitemapWalk, WalkLimits
 from amble.core.urls import Refusal, join
 from amble.errors import AmbleError, BadUrl
 from tests.core.sitemap.documents import index, locs
@@ -268,23 +269,6 @@ def test_a_url_listed_in_two_sitemaps_is_admitted_once() -> None:
     assert walk.dropped_urls == {Drop.DUPLICATE: 2}
 
 
-def test_entries_can_be_admitted_batch_by_batch() -> None:
-    walk = SitemapWalk(ORIGIN)
-    url = walk.next_sitemap()
-    assert url is not None
-    body = locs(*(f"/{number}" for number in range(5000)), "https://b.example/x")
-    reader = SitemapReader(url)
-    admitted: list[SitemapEntry] = []
-    for at in range(0, len(body), 50_000):
-        batch = reader.feed(body[at : at + 50_000])
-        if reader.kind is not None:
-            admitted += walk.admit(url, url, reader.kind, batch)
-    admitted += walk.settle(url, reader.document(reader.close()))
-    assert len(admitted) == walk.url_count == 5000
-    assert walk.dropped_urls == {Drop.OTHER_SITE: 1}
-    assert walk.finished
-
-
 def test_guesses_wait_for_what_is_under_way() -> None:
     walk = SitemapWalk(ORIGIN)
     first = walk.next_sitemap()
@@ -295,7 +279,7 @@ def test_guesses_wait_for_what_is_under_way() -> None:
     assert walk.next_sitemap() == f"{ORIGIN}/sitemap_index.xml"
 
 
-@pytest.mark.parametrize("act", ["settle", "failed", "redirected", "admit"])
+@pytest.mark.parametrize("act", ["settle", "failed", "redirected"])
 def test_settling_what_was_not_handed_out_is_a_mistake(act: str) -> None:
     walk = SitemapWalk(ORIGIN)
     url = walk.next_sitemap()
@@ -305,7 +289,6 @@ def test_settling_what_was_not_handed_out_is_a_mistake(act: str) -> None:
         "settle": lambda: walk.settle(url, SitemapDocument(url)),
         "failed": lambda: walk.failed(url, "http_client_error"),
         "redirected": lambda: walk.redirected(url, f"{ORIGIN}/x"),
-        "admit": lambda: walk.admit(url, url, SitemapKind.TEXT, []),
     }
     with pytest.raises(AmbleError, match="not under way"):
         acts[act]()

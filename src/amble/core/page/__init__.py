@@ -19,11 +19,3 @@ select.py      what a CSS selector finds, for queries
   levels.py      how deep a page nests
   htmlpath.py    paths over a page and the JSON in it
 """
-
-from amble.core.page.canonical import Canonical
-from amble.core.page.directives import Directives
-from amble.core.page.links import Link
-from amble.core.page.page import MAX_LINKS, Page, read_page
-from amble.core.page.refresh import Refresh
-
-__all__ = ["MAX_LINKS", "Canonical", "Directives", "Link", "Page", "Refresh", "read_page"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from amble.core.urls import Base, domain_of
+from amble.core.urls import Base
 
 _HEADER_CHARS_MAX = 64 * 1024
 # RFC 8288 3: `<target>`, then parameters; a quoted value may hold commas and semicolons.
@@ -17,10 +17,9 @@ _PARAMETER = re.compile(
 
 
 class Canonical(NamedTuple):
-    """The URL a page prefers. Only one on the same host may replace the page; another host cannot be spoken for."""
+    """The URL a page prefers."""
 
     url: str
-    same_host: bool
     source: Literal["tag", "header"]
 
 
@@ -37,11 +36,11 @@ def read_canonical(tags: Iterable[dict[str, str]], headers: Iterable[str], page:
 
 def _canonical(href: str, base: Base, page: Base, source: Literal["tag", "header"]) -> Canonical | None:
     if href == page.url:
-        return Canonical(href, True, source)  # as nearly all say
+        return Canonical(href, source)  # as nearly all say
     if not href.strip():
         return None
     url = base.join(href)
-    return Canonical(url, domain_of(url) == domain_of(page.url), source) if isinstance(url, str) else None
+    return Canonical(url, source) if isinstance(url, str) else None
 
 
 def _canonical_targets(headers: Iterable[str]) -> Iterator[str]:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-
-from amble.core.sitemap.dates import parse_date
 
 _WORDS_MAX = 32
 _CHARS_MAX = 8192
@@ -24,7 +21,6 @@ class Directives:
     """Every restriction that applies to us: all words that begin with `no`, so that new ones are kept too."""
 
     restrictions: frozenset[str] = frozenset()
-    unavailable_after: datetime | None = None  # UTC
 
     @property
     def noindex(self) -> bool:
@@ -36,15 +32,6 @@ class Directives:
         """The links of the page are not to be followed."""
         return "nofollow" in self.restrictions
 
-    @property
-    def noarchive(self) -> bool:
-        """No copy of the page is to be shown."""
-        return "noarchive" in self.restrictions
-
-    def noindex_at(self, utc: datetime) -> bool:
-        """Whether the page is not to be kept as of an instant."""
-        return self.noindex or (self.unavailable_after is not None and utc >= self.unavailable_after)
-
 
 NO_DIRECTIVES = Directives()
 
@@ -53,23 +40,20 @@ def read_directives(headers: Iterable[str], metas: Iterable[tuple[str, str]], to
     """The sum of all `X-Robots-Tag` values and (name, content) metas that address everyone or the product `token`."""
     token = token.lower()
     words: set[str] = set()
-    dates: list[datetime] = []
     for value in headers:
-        _read(value, "*", token, words, dates)
+        _read(value, "*", token, words)
     for name, content in metas:
         name = name.strip().lower()
         if name in ("robots", token):
-            _read(content, "*", token, words, dates)
-    if not words and not dates:
+            _read(content, "*", token, words)
+    if not words:
         return NO_DIRECTIVES
     if "none" in words:
         words = (words - {"none"}) | {"noindex", "nofollow"}
-    return Directives(
-        frozenset(sorted(words)[:_WORDS_MAX] if len(words) > _WORDS_MAX else words), min(dates, default=None)
-    )
+    return Directives(frozenset(sorted(words)[:_WORDS_MAX] if len(words) > _WORDS_MAX else words))
 
 
-def _read(value: str, agent: str, token: str, words: set[str], dates: list[datetime]) -> None:
+def _read(value: str, agent: str, token: str, words: set[str]) -> None:
     """Add what a list of directives says to us. A `name:` before one addresses it and all that follow to a robot."""
     for item in _WEEKDAY.sub("", value[:_CHARS_MAX].lower()).split(","):
         item = item.strip()
@@ -78,10 +62,5 @@ def _read(value: str, agent: str, token: str, words: set[str], dates: list[datet
             if head in _VALUED or not _AGENT.fullmatch(head):
                 break
             agent, item = head, rest
-        if agent not in ("*", token):
-            continue
-        if item.startswith("unavailable_after"):
-            if date := parse_date(item.partition(":")[2].strip().upper()):
-                dates.append(date)
-        elif _WORD.fullmatch(item) and (len(words) < _WORDS_MAX or item in _ESSENTIAL):
+        if agent in ("*", token) and _WORD.fullmatch(item) and (len(words) < _WORDS_MAX or item in _ESSENTIAL):
             words.add(item)

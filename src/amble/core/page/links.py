@@ -33,16 +33,6 @@ class Link(NamedTuple):
         """The author does not vouch for it."""
         return "nofollow" in self.rel
 
-    @property
-    def ugc(self) -> bool:
-        """Written by a visitor of the site."""
-        return "ugc" in self.rel
-
-    @property
-    def sponsored(self) -> bool:
-        """Paid for."""
-        return "sponsored" in self.rel
-
 
 class LinkList(NamedTuple):
     """The links of a page, whether some were left out, and what was dropped: scheme or reason, and how often."""

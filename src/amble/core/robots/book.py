@@ -101,7 +101,7 @@ class RobotsBook:
             return ALLOWED
         if delay_s > self.settings.honour_crawl_delay_up_to:
             return Refused(Failure.CRAWL_DELAY_TOO_LONG, f"robots.txt asks for {delay_s:g} s between requests")
-        return Allowed(delay_s, above_max=delay_s > self.settings.max_crawl_delay)
+        return Allowed(delay_s)
 
     def _ask(self, origin: str, entry: Entry) -> Ask:
         entry.asking = True

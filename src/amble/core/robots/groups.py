@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from amble.core.robots.lines import Kind, Line, read_lines
-from amble.core.robots.match import Rule, Rules
-from amble.core.robots.pattern import escape, path_of
+from amble.core.robots.match import Rule
+from amble.core.robots.pattern import escape
 
 EVERYONE = "*"
 
@@ -31,11 +31,6 @@ def product_token(user_agent: str) -> str:
     disguise = _COMPATIBLE.match(user_agent)
     match = _TOKEN.match(user_agent, disguise.end() if disguise else 0)
     return match[0] if match else ""
-
-
-def is_product_token(text: str) -> bool:
-    """Whether the text can be addressed as it stands (RFC 9309 2.2.1)."""
-    return bool(text) and product_token(text) == text
 
 
 class Group(NamedTuple):
@@ -62,14 +57,6 @@ class RobotsTxt:
         rules = [rule for part in self.rules.get(name, ()) for rule in part]
         extras = [line for part in self.extras.get(name, ()) for line in part]
         return Group(rules, [*self.said_to_all, *extras])
-
-    def rules_for(self, token: str) -> Rules:
-        """The rules of this crawler, ready to be asked many times."""
-        return Rules(self.group_for(token).rules)
-
-    def allows(self, token: str, url: str) -> bool:
-        """Whether this crawler may fetch the URL, which is taken as it is spelled. For many URLs use `rules_for`."""
-        return self.rules_for(token).allows(path_of(url))
 
 
 def parse(body: bytes) -> RobotsTxt:
@@ -112,7 +99,7 @@ class _Reading:
 
     def add_rule(self, line: Line) -> None:
         if self._rules is not None:  # a rule before any User-agent line addresses nobody
-            self._rules.append(Rule(line.kind is Kind.ALLOW, escape(line.value), line.number))
+            self._rules.append(Rule(line.kind is Kind.ALLOW, escape(line.value)))
             self._rules_closed = self._extras_closed = True
 
     def add_extra(self, line: Line) -> None:

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from amble.core.robots.pattern import matches
 from amble.core.robots.stars import Starred, StarTree, last_places
 
 
@@ -20,7 +19,6 @@ class Rule(NamedTuple):
 
     allow: bool
     pattern: str
-    line: int = 0
 
 
 def score(pattern: str, favoured: bool) -> int:
@@ -120,14 +118,3 @@ def _scored(rules: Iterable[Rule]) -> Iterable[tuple[str, int]]:
             if slash and name.startswith("index.htm"):
                 pattern = f"{directory}/$"
                 yield pattern, score(pattern, True)
-
-
-def deciding_rule(rules: Iterable[Rule], path: str) -> Rule | None:
-    """The rule that decides about a path, for explanations: every rule is tried. None if no rule matches."""
-    weighed = [(_weight(rule, path), rule) for rule in rules]
-    best, rule = max(weighed, key=lambda pair: pair[0], default=(0, None))
-    return rule if best else None
-
-
-def _weight(rule: Rule, path: str) -> int:
-    return max((points for pattern, points in _scored([rule]) if matches(pattern, path)), default=0)

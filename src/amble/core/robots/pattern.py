@@ -1,4 +1,4 @@
-"""How a path and a rule's pattern are spelled, and when one matches the other (RFC 9309 2.2.2, 2.2.3). Pure."""
+"""How a path and a rule's pattern are spelled (RFC 9309 2.2.2). Pure."""
 
 from __future__ import annotations
 
@@ -49,25 +49,3 @@ def decode_unreserved(text: str) -> str:
 
 def _upper_escapes(text: str) -> str:
     return _ESCAPE.sub(lambda escape: escape[0].upper(), text)
-
-
-def matches(pattern: str, path: str) -> bool:
-    """Whether one pattern matches: from the start of the path, `*` for anything, a final `$` for the path's end.
-
-    Each piece between stars is taken at its first occurrence: taking a later one never helps. So there is no
-    backtracking, whatever the pattern.
-    """
-    anchored = pattern.endswith("$")
-    head, *pieces = (pattern[:-1] if anchored else pattern).split("*")
-    if not path.startswith(head):
-        return False
-    if not pieces:
-        return not anchored or len(path) == len(head)
-    tail = pieces.pop() if anchored else ""
-    at = len(head)
-    for piece in pieces:
-        found = path.find(piece, at)
-        if found < 0:
-            return False
-        at = found + len(piece)
-    return path.endswith(tail) and len(path) - len(tail) >= at

@@ -1,8 +1,8 @@
 """Which of many patterns with stars match a path: trees over the pieces between the stars. Pure.
 
-Taking each piece at its first occurrence is never wrong (see `pattern.matches`), so patterns that begin with the same
-pieces share one walk along the path. Before a piece is looked for, one pair of its characters, the rarest of the file,
-must stand somewhere ahead: a hostile file cannot make each of its rules cost a search.
+Taking each piece at its first occurrence is never wrong, for taking a later one never helps. So patterns that begin
+with the same pieces share one walk along the path. Before a piece is looked for, one pair of its characters, the rarest
+of the file, must stand somewhere ahead: a hostile file cannot make each of its rules cost a search.
 """
 
 from __future__ import annotations

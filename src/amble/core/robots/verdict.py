@@ -13,7 +13,6 @@ class Allowed(NamedTuple):
     """The URL may be fetched, its domain asked no more often than `crawl_delay_s` says."""
 
     crawl_delay_s: float | None = None
-    above_max: bool = False  # the delay is longer than `max_crawl_delay`: kept, and worth telling
 
 
 ALLOWED = Allowed()  # what nearly every verdict is

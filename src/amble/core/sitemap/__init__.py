@@ -1,8 +1,8 @@
 """What a sitemap says: bytes to entries, which sitemaps of a site to read next, which pages have gone stale. Pure.
 
-read.py      bytes, in one piece or many, to entries and a verdict
-  unpack.py    gzip by its magic bytes, bounded
-  decode.py    bytes to characters across pieces, by byte order mark or XML declaration
+read.py      bytes to entries and a verdict
+  unpack.py    gzip by its magic bytes, in bounded pieces
+  decode.py    bytes to characters, by byte order mark or XML declaration
   xml.py       how far an XML document is read, on expat
   elements.py  what its elements mean; the table is dialects.py: urlset, sitemapindex, RSS, Atom
   text.py      one URL per line
@@ -11,33 +11,3 @@ read.py      bytes, in one piece or many, to entries and a verdict
 walk.py      from robots.txt through indexes to every sitemap, once each, within limits
 stale.py     whether a page read before is worth reading again
 """
-
-from amble.core.sitemap.document import (
-    ChangeFreq,
-    Drop,
-    Invalid,
-    ReadLimits,
-    SitemapDocument,
-    SitemapEntry,
-    SitemapKind,
-)
-from amble.core.sitemap.read import SitemapReader, read_sitemap
-from amble.core.sitemap.stale import Staleness, is_stale, staleness
-from amble.core.sitemap.walk import SitemapWalk, WalkLimits
-
-__all__ = [
-    "ChangeFreq",
-    "Drop",
-    "Invalid",
-    "ReadLimits",
-    "SitemapDocument",
-    "SitemapEntry",
-    "SitemapKind",
-    "SitemapReader",
-    "SitemapWalk",
-    "Staleness",
-    "WalkLimits",
-    "is_stale",
-    "read_sitemap",
-    "staleness",
-]

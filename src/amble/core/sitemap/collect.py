@@ -22,23 +22,17 @@ class Full(Exception):
 
 
 class Collector:
-    """Takes raw fields one entry at a time and keeps the entries until they are fetched away in a batch."""
+    """Takes raw fields one entry at a time."""
 
     def __init__(self, url: str, limits: ReadLimits) -> None:
         self.dropped: Counter[DropReason] = Counter()
-        self.count = 0
+        self.entries: list[SitemapEntry] = []
         self._base = Base.at(_gated(url))
         self._entry_count_max = limits.entry_count_max
         self._seen: set[str] = set()
         self._offers_left = limits.entry_count_max * _OFFERED_PER_ENTRY
-        self._batch: list[SitemapEntry] = []
         self._origin = self._base.origin
         self._own_host = _own_host(self._base.url)
-
-    def take(self) -> list[SitemapEntry]:
-        """The entries since the last call."""
-        batch, self._batch = self._batch, []
-        return batch
 
     def add(
         self, loc: str | None, lastmod: str | None = None, changefreq: str | None = None, priority: str | None = None
@@ -55,12 +49,11 @@ class Collector:
             self.dropped[url] += 1
         elif url in self._seen:
             self.dropped[Drop.DUPLICATE] += 1
-        elif self.count == self._entry_count_max:
+        elif len(self.entries) == self._entry_count_max:
             raise Full
         else:
             self._seen.add(url)
-            self.count += 1
-            self._batch.append(
+            self.entries.append(
                 SitemapEntry(
                     url,
                     parse_date(lastmod) if lastmod else None,

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable, Iterator
 
 from amble.core.body_kind import Kind
 from amble.core.charset import charset_of
 from amble.core.encodings import codec_of, decode
 
 
-class Decoder:
-    """Decodes pieces that may end inside a character. What does not decode becomes U+FFFD, and so does U+0000."""
-
-    def __init__(self, encoding: str) -> None:
-        codec = codec_of(encoding)
-        self._encoding = encoding
-        self._spanning = None if codec is None else codecs.getincrementaldecoder(codec)(errors="replace")
-
-    def decode(self, piece: bytes, *, final: bool = False) -> str:
-        """The characters that `piece` completes."""
-        if self._spanning is None:
-            return decode(piece, self._encoding)
-        return self._spanning.decode(piece, final).replace("\0", "\ufffd")
-
-
-def decoder_for(head: bytes) -> tuple[Decoder, int]:
-    """A decoder for a body that starts with `head`, and the length of the byte order mark to skip.
+def decoded(head: bytes, rest: Iterable[bytes]) -> Iterator[str]:
+    """The characters of a body that begins with `head`. What does not decode becomes U+FFFD, and so does U+0000.
 
     A text sitemap must be UTF-8 (sitemaps.org), and so is XML that does not say otherwise.
     """
-    charset = charset_of(head.lstrip(b" \t\r\n"), kind=Kind.XML)
-    return Decoder(charset.encoding), charset.mark_bytes
+    encoding, _, mark_bytes = charset_of(head.lstrip(b" \t\r\n"), kind=Kind.XML)
+    head = head[mark_bytes:]
+    codec = codec_of(encoding)
+    if codec is None:
+        yield decode(head, encoding)
+        for piece in rest:
+            yield decode(piece, encoding)
+        return
+    spanning = codecs.getincrementaldecoder(codec)(errors="replace")  # a piece may end inside a character
+    yield spanning.decode(head).replace("\0", "\ufffd")
+    for piece in rest:
+        yield spanning.decode(piece).replace("\0", "\ufffd")
+    yield spanning.decode(b"", final=True)

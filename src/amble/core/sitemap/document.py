@@ -78,7 +78,6 @@ class ReadLimits(NamedTuple):
 
     entry_count_max: int = 50_000
     body_bytes_max: int = 50 * 1024 * 1024  # decoded
-    allow_doctype: bool = False  # RSS 0.91 carries one; entities stay unread either way
 
 
 @dataclass(slots=True)
@@ -88,7 +87,6 @@ class Verdict:
     kind: SitemapKind | None = None
     invalid: Invalid | None = None
     broken: str | None = None
-    namespace: str | None = None
 
     @property
     def is_open(self) -> bool:
@@ -105,6 +103,5 @@ class SitemapDocument(NamedTuple):
     truncated: bool = False  # a limit of ours cut it
     invalid: Invalid | None = None
     broken: str | None = None  # where the document itself broke off; what came before is kept
-    namespace: str | None = None  # of the root element, as written; any is accepted
     body_bytes: int = 0  # decoded bytes read
     dropped: Mapping[DropReason, int] = MappingProxyType({})

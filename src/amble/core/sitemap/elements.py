@@ -51,7 +51,7 @@ class Elements:
         if role is _ENTRY:
             self._open_entry(attributes)
         elif role is _ROOT:
-            self._open_document(name, attributes)
+            self._open_document(name)
         elif depth == self._entry_depth + 1:
             if not self._fields:
                 self._keep_bare_url()
@@ -102,14 +102,13 @@ class Elements:
         self._roles[name] = role
         return role
 
-    def _open_document(self, name: str, attributes: Mapping[str, str]) -> None:
+    def _open_document(self, name: str) -> None:
         prefix, local = _split(name)
         self._dialect = DIALECTS.get(local)
         if self._dialect is None:
             self._verdict.invalid = Invalid.HTML if local in ("html", "head", "body") else Invalid.UNKNOWN_ROOT
             raise Stop
         self._verdict.kind = self._dialect.kind
-        self._verdict.namespace = attributes.get(f"xmlns:{prefix}" if prefix else "xmlns")
         self._own_prefixes.add(prefix)
 
     # --- Entries and their fields ----------------------------------------------------------------------------------

@@ -1,21 +1,20 @@
-"""Whether a body is a sitemap, and what it lists. Takes it whole or as it arrives. Pure."""
+"""Whether a body is a sitemap, and what it lists. Pure."""
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from types import MappingProxyType
 
 from amble.core.sitemap.collect import Collector, Full
-from amble.core.sitemap.decode import Decoder, decoder_for
+from amble.core.sitemap.decode import decoded
 from amble.core.sitemap.dialects import DIALECTS
-from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, SitemapEntry, SitemapKind, Verdict
+from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, Verdict
 from amble.core.sitemap.text import TextBody
-from amble.core.sitemap.unpack import GZIP_MAGIC, Unpacker
+from amble.core.sitemap.unpack import GZIP_MAGIC, PIECE_BYTES, BrokenGzip, unpacked
 from amble.core.sitemap.xml import XmlBody
 
-_HEAD_BYTES = 2048  # enough to tell what a body is
-_PIECE_CHARS = 64 * 1024  # a parser is fed in pieces of about this size, however small the ones that arrive [A5]
 _JUNK_CHARS_MAX = 1024  # warnings and comments that a broken generator may print before its XML declaration
 _SPACE = " \t\r\n\ufeff"
 
@@ -31,148 +30,83 @@ DEFAULT_LIMITS = ReadLimits()
 def read_sitemap(body: bytes, url: str, limits: ReadLimits = DEFAULT_LIMITS, *, cut: bool = False) -> SitemapDocument:
     """Everything that `body`, fetched from `url` (after redirects), lists. Never raises for what the body holds.
 
-    `cut`: there was more of it than was fetched.
+    `cut`: there was more of it than was fetched. Memory stays flat: a piece is unpacked, decoded, read and let go.
     """
-    reader = SitemapReader(url, limits)
-    entries = reader.feed(body)
-    entries += reader.close(cut=cut)
-    return reader.document(entries)
+    collector, verdict = Collector(url, limits), Verdict()
+    source = _Source(body, limits.body_bytes_max, cut)
+    try:
+        _read(source, collector, verdict)
+    except Full:
+        source.truncated = True
+    return SitemapDocument(
+        url=url,
+        kind=None if verdict.invalid else verdict.kind,
+        entries=() if verdict.invalid else tuple(collector.entries),
+        truncated=source.truncated,
+        invalid=verdict.invalid,
+        broken=source.broken or verdict.broken,
+        body_bytes=source.body_bytes,
+        dropped=MappingProxyType(dict(collector.dropped)),
+    )
 
 
-class SitemapReader:
-    """The same in pieces: feed what arrives, take the entries it completes, close, ask for the document.
+class _Source:
+    """The pieces of a body, unpacked, up to the limit; and what was wrong with them, once they have been read."""
 
-    Memory stays flat: a piece is unpacked, decoded, read and let go; only the URLs already seen are kept.
-    """
+    def __init__(self, body: bytes, bytes_max: int, cut: bool) -> None:
+        self.body_bytes = 0
+        self.truncated = cut
+        self.broken: str | None = None
+        self._body = body
+        self._bytes_max = bytes_max
 
-    def __init__(self, url: str, limits: ReadLimits = DEFAULT_LIMITS) -> None:
-        self.url = url
-        self.finished = False  # nothing more will be read: stop fetching
-        self._limits = limits
-        self._collector = Collector(url, limits)
-        self._unpacker = Unpacker()
-        self._head = b""
-        self._decoder: Decoder | None = None
-        self._waiting: list[str] = []
-        self._waiting_chars = 0
-        self._body: XmlBody | TextBody | None = None
-        self._body_bytes = 0
-        self._truncated = False
-        self._verdict = Verdict()
-
-    @property
-    def kind(self) -> SitemapKind | None:
-        """The form of the document, known once its beginning has been read."""
-        return self._verdict.kind
-
-    def feed(self, data: bytes) -> list[SitemapEntry]:
-        """Read on and return the entries that it completed."""
-        for piece in self._unpacker.feed(data):
-            if self.finished:
-                break
-            self._take(piece)
-        return self._collector.take()
-
-    def close(self, *, cut: bool = False) -> list[SitemapEntry]:
-        """The body has ended, or was `cut` by whoever fetched it. Returns the last entries."""
-        self._truncated = self._truncated or cut
-        if not self.finished:
-            for piece in self._unpacker.close(cut=cut):
-                self._take(piece)
-        if not self.finished:
-            self._end(complete=self._unpacker.broken is None and not cut)
-        return self._collector.take()
-
-    def document(self, entries: list[SitemapEntry]) -> SitemapDocument:
-        """The verdict, with those entries that the caller still holds."""
-        verdict = self._verdict
-        return SitemapDocument(
-            url=self.url,
-            kind=None if verdict.invalid else verdict.kind,
-            entries=() if verdict.invalid else tuple(entries),
-            truncated=self._truncated,
-            invalid=verdict.invalid,
-            broken=self._unpacker.broken or verdict.broken,
-            namespace=verdict.namespace,
-            body_bytes=self._body_bytes,
-            dropped=MappingProxyType(dict(self._collector.dropped)),
-        )
-
-    # --- Bytes -----------------------------------------------------------------------------------------------------
-
-    def _take(self, piece: bytes) -> None:
-        room = self._limits.body_bytes_max - self._body_bytes
-        if len(piece) > room:
-            piece, self._truncated = piece[:room], True
-        self._body_bytes += len(piece)
-        if self._decoder is None:
-            self._head += piece
-            if len(self._head) >= _HEAD_BYTES:
-                self._begin()
-        else:
-            self._read(self._decoder.decode(piece))
-        if self._truncated and not self.finished:
-            self._end(complete=False)
-
-    def _begin(self) -> None:
-        """The head is there: find out what bytes these are."""
-        head, self._head = self._head, b""
-        self._verdict.invalid = _not_text(head)
-        if self._verdict.invalid is not None:
-            self.finished = True
-            return
-        self._decoder, mark_bytes = decoder_for(head)
-        self._read(self._decoder.decode(head[mark_bytes:]))
-
-    def _end(self, *, complete: bool) -> None:
-        if self._decoder is None:
-            self._begin()
-        if self._decoder is not None:
-            self._read(self._decoder.decode(b"", final=True), flush=True)
-        if self.finished:
-            return
-        self.finished = True
-        if self._body is None:
-            self._verdict.invalid = Invalid.BAD_GZIP if self._unpacker.broken else Invalid.EMPTY
-            return
+    def pieces(self) -> Iterator[bytes]:
         try:
-            self._body.close(complete=complete)
-        except Full:
-            self._truncated = True
+            for piece in unpacked(self._body, cut=self.truncated):
+                room = self._bytes_max - self.body_bytes
+                self.body_bytes += min(len(piece), room)
+                yield piece[:room]
+                if len(piece) > room:
+                    self.truncated = True
+                    return
+        except BrokenGzip as broken:
+            self.broken = str(broken)
 
-    # --- Characters ------------------------------------------------------------------------------------------------
 
-    def _read(self, text: str, *, flush: bool = False) -> None:
-        self._waiting.append(text)
-        self._waiting_chars += len(text)
-        if self.finished or (self._waiting_chars < _PIECE_CHARS and not flush):
+def _read(source: _Source, collector: Collector, verdict: Verdict) -> None:
+    pieces = source.pieces()
+    head = b""
+    for piece in pieces:
+        head += piece
+        if len(head) >= PIECE_BYTES:
+            break
+    verdict.invalid = _not_text(head)
+    if verdict.invalid is not None:
+        return
+    reader: XmlBody | TextBody | None = None
+    for text in decoded(head, pieces):
+        if reader is None:
+            text = _from_its_start(text.lstrip(_SPACE))
+            if _HTML.match(text):
+                verdict.invalid = Invalid.HTML
+                return
+            if text:
+                reader = (XmlBody if text.startswith("<") else TextBody)(collector, verdict)
+        if reader is not None and text and not reader.feed(text):
             return
-        text = "".join(self._waiting)
-        self._waiting, self._waiting_chars = [], 0
-        if self._body is None:
-            text = self._choose_body(text.lstrip(_SPACE))
-        if self._body is None or not text:
-            return
-        try:
-            self.finished = not self._body.feed(text)
-        except Full:
-            self._truncated = self.finished = True
+    if reader is not None:
+        reader.close(complete=source.broken is None and not source.truncated)
+    else:
+        verdict.invalid = Invalid.BAD_GZIP if source.broken else Invalid.EMPTY
 
-    def _choose_body(self, text: str) -> str:
-        """Decide by the first characters what reads this, and return the text from where it should start."""
-        if not text:
-            return text
-        declaration = _XML_DECLARATION.search(text, 0, _JUNK_CHARS_MAX)
-        if declaration and not _HTML.match(text) and not _ROOT.search(text, 0, declaration.start()):
-            # The declaration goes too: its encoding has been obeyed, and a misspelt one is no reason to stop.
-            text = text[declaration.end() :].lstrip(_SPACE)
-        if _HTML.match(text):
-            self._verdict.invalid, self.finished = Invalid.HTML, True
-        elif text.startswith("<"):
-            self._body = XmlBody(self._collector, self._verdict, allow_doctype=self._limits.allow_doctype)
-        else:
-            self._body = TextBody(self._collector, self._verdict)
+
+def _from_its_start(text: str) -> str:
+    """The text without an XML declaration and what a broken generator printed before it."""
+    declaration = _XML_DECLARATION.search(text, 0, _JUNK_CHARS_MAX)
+    if declaration is None or _HTML.match(text) or _ROOT.search(text, 0, declaration.start()):
         return text
+    # The declaration goes too: its encoding has been obeyed, and a misspelt one is no reason to stop.
+    return text[declaration.end() :].lstrip(_SPACE)
 
 
 def _not_text(head: bytes) -> Invalid | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from enum import Enum
 
 from amble.core.sitemap.document import ChangeFreq
 
@@ -23,31 +22,11 @@ HOURS_UNTIL_STALE = {
 _FUTURE_ALLOWED = timedelta(days=1)
 
 
-class Staleness(Enum):
-    """Why a page should be fetched again, or that it should not."""
-
-    NEVER_CRAWLED = "never_crawled"
-    MODIFIED = "modified"  # lastmod is newer than the crawl
-    DUE = "due"  # as old as its changefreq allows
-    FRESH = "fresh"
-
-
-def staleness(
-    crawled_at: datetime | None, lastmod: datetime | None, changefreq: ChangeFreq | None, now: datetime
-) -> Staleness:
-    """The verdict on a page crawled at `crawled_at`. All times are aware."""
-    if crawled_at is None:
-        return Staleness.NEVER_CRAWLED
-    if lastmod is not None and crawled_at < lastmod <= now + _FUTURE_ALLOWED:
-        return Staleness.MODIFIED
-    age = max(now - crawled_at, timedelta(0))  # a clock that was set back makes nothing fresher
-    if age >= timedelta(hours=HOURS_UNTIL_STALE[changefreq]):
-        return Staleness.DUE
-    return Staleness.FRESH
-
-
 def is_stale(
     crawled_at: datetime | None, lastmod: datetime | None, changefreq: ChangeFreq | None, now: datetime
 ) -> bool:
-    """Whether to fetch the page again."""
-    return staleness(crawled_at, lastmod, changefreq, now) is not Staleness.FRESH
+    """Whether to fetch a page again: never crawled, said to have changed since, or due. Times are aware."""
+    if crawled_at is None or (lastmod is not None and crawled_at < lastmod <= now + _FUTURE_ALLOWED):
+        return True
+    age = max(now - crawled_at, timedelta(0))  # a clock that was set back makes nothing fresher
+    return age >= timedelta(hours=HOURS_UNTIL_STALE[changefreq])

@@ -129,11 +129,11 @@ class SitemapWalk:
     # --- What a sitemap brought ------------------------------------------------------------------------------------
 
     def settle(self, url: str, document: SitemapDocument) -> list[SitemapEntry]:
-        """The sitemap handed out as `url` has been read as `document`. Returns the entries that are the site's own.
+        """The sitemap handed out as `url` has been read as `document`: its entries that are the site's own and new.
 
-        A reader in pieces gives its batches to `admit` and settles with a document of the last one.
+        Of an index there are none; the sitemaps that it lists are queued.
         """
-        self._depth_of(url)
+        depth = self._depth_of(url)
         if document.url in self._read:
             self.dropped_sitemaps[Drop.DUPLICATE] += 1  # reached through a redirect nobody asked about
             self._under_way.pop(url)
@@ -148,19 +148,15 @@ class SitemapWalk:
         self.found = True
         self.read_count += 1
         self._guesses.clear()
-        admitted = self.admit(url, document.url, document.kind, document.entries)
         self._under_way.pop(url)
+        admitted = []
+        if document.kind is SitemapKind.INDEX:
+            for entry in document.entries:
+                self._enqueue(entry.url, depth + 1, listed_at=document.url)
+        else:
+            admitted = [entry for entry in document.entries if self._admits(entry.url)]
         self._stop_if_over()
         return admitted
-
-    def admit(self, url: str, final_url: str, kind: SitemapKind, entries: Iterable[SitemapEntry]) -> list[SitemapEntry]:
-        """Those entries that are the site's own and new. Of an index: none; the sitemaps it lists are queued."""
-        depth = self._depth_of(url)
-        if kind is SitemapKind.INDEX:
-            for entry in entries:
-                self._enqueue(entry.url, depth + 1, listed_at=final_url)
-            return []
-        return [entry for entry in entries if self._admits(entry.url)]
 
     def _admits(self, url: str) -> bool:
         reason = self._reason_against(url)

@@ -25,13 +25,13 @@ _CLOSING_TAG_CUT = re.compile(rb"</[^<>]*\Z")
 class XmlBody:
     """Reads one document; entries go to the collector as their elements close."""
 
-    def __init__(self, collector: Collector, verdict: Verdict, *, allow_doctype: bool) -> None:
+    def __init__(self, collector: Collector, verdict: Verdict) -> None:
         self._verdict = verdict
         # The handlers know nothing of the parser: a cycle would keep the URLs seen in memory until the next collection.
         self._elements = Elements(collector, verdict)
         self._text = self._elements.text
         self._names: dict[str, str] = {}
-        self._expat = _parser(self._elements, self._names, allow_doctype)
+        self._expat = _parser(self._elements, self._names)
         self._fed_bytes = 0
         self._tail = b""
 
@@ -83,18 +83,11 @@ class XmlBody:
         return None
 
 
-def _parser(elements: Elements, names: dict[str, str], allow_doctype: bool) -> expat.XMLParserType:
+def _parser(elements: Elements, names: dict[str, str]) -> expat.XMLParserType:
     parser = expat.ParserCreate("utf-8", None, names)
     parser.buffer_text = True
     parser.StartElementHandler = elements.start
     parser.EndElementHandler = elements.end
     parser.CharacterDataHandler = elements.text.append  # a C function: text between elements costs next to nothing
-    if allow_doctype:
-        parser.DefaultHandler = _ignore  # with it in place expat hands entities over instead of expanding them
-    else:
-        parser.StartDoctypeDeclHandler = elements.refuse_doctype
+    parser.StartDoctypeDeclHandler = elements.refuse_doctype
     return parser
-
-
-def _ignore(_data: str) -> None:
-    """Markup that is neither element nor text."""
