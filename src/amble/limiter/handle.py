@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +14,7 @@ from amble.core.answer import Headers, as_text, read_answer
 from amble.core.outcome import Failure
 from amble.core.pacing.events import Event
 from amble.core.pacing.pace import Pace
-from amble.core.pacing.permit import Permit, PermitState
+from amble.core.pacing.permit import ISSUED, SETTLED, Permit
 from amble.errors import AlreadySettled, PermitError
 from amble.limiter.failures import failure_of, response_in
 from amble.limiter.shard import Shard
@@ -44,7 +43,7 @@ class IssuedPermit:
 
     @property
     def settled(self) -> bool:
-        return self._core.state is PermitState.SETTLED
+        return self._core.state is SETTLED
 
     @property
     def sent_at(self) -> float:
@@ -59,7 +58,7 @@ class IssuedPermit:
     def sent(self) -> None:
         """The request leaves only now; without this call it counts as sent when the permit was issued."""
         with self._shard.lock:
-            if self._core.state is PermitState.ISSUED:
+            if self._core.state is ISSUED:
                 self._pace.sent(self._core, self._clock.monotonic())
 
     def settle(
@@ -86,18 +85,21 @@ class IssuedPermit:
             failure = failure_of(error) if isinstance(error, BaseException) else _named(error)
         _check(status, elapsed_s)
         if elapsed_s is not None:
-            elapsed_s = min(elapsed_s, ELAPSED_MAX_S)
+            if elapsed_s > ELAPSED_MAX_S:
+                elapsed_s = ELAPSED_MAX_S
         elif failure is None:
             elapsed_s = max(0.0, self._clock.monotonic() - self._core.sent_at)
-        utc = self._clock.utc()
-        read = partial(
-            read_answer, status=status, failure=failure, elapsed_s=elapsed_s, utc=utc,
-            retry_after_max_s=self._pace.bounds.settings.max_retry_after,
-        )  # fmt: skip
+        utc, longest_s = self._clock.utc(), self._pace.bounds.settings.max_retry_after
         try:
-            answer = read(headers=headers)
+            answer = read_answer(
+                status=status, headers=headers, failure=failure, elapsed_s=elapsed_s, utc=utc,
+                retry_after_max_s=longest_s,
+            )  # fmt: skip
         except Exception:  # headers of odd types: what they ask for counts as far as it can be read
-            answer = read(headers=as_text(headers))
+            answer = read_answer(
+                status=status, headers=as_text(headers), failure=failure, elapsed_s=elapsed_s, utc=utc,
+                retry_after_max_s=longest_s,
+            )  # fmt: skip
         with self._shard.lock:
             events = self._shard.settle(self._pace, self._core, answer, self._clock.monotonic(), utc)
         if events:

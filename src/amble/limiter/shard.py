@@ -14,7 +14,7 @@ from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import CircuitOpened, Event, PermitLost
 from amble.core.pacing.machine import MachinePace
 from amble.core.pacing.pace import NEVER, SILENT, Pace
-from amble.core.pacing.permit import Permit, PermitState
+from amble.core.pacing.permit import ISSUED, Permit
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.snapshot import Totals
@@ -113,7 +113,7 @@ class Shard:
         return self._counted(events)
 
     def cancel(self, pace: Pace, permit: Permit) -> None:
-        self.totals.requests -= permit.state is PermitState.ISSUED
+        self.totals.requests -= permit.state is ISSUED
         pace.cancel(permit)
         self.tell_first(pace.domain)
         if permit.holder is not None:

@@ -22,7 +22,7 @@ from amble.core.pacing.events import (
     PermitLost,
 )
 from amble.core.pacing.latency import EWMA_SHARE, remember
-from amble.core.pacing.permit import Permit, PermitState
+from amble.core.pacing.permit import ISSUED, LOST, SETTLED, Permit
 from amble.core.pacing.quota_window import QuotaWindow
 from amble.core.pacing.state import NEVER, SILENT, TOLD, PaceState
 from amble.core.pacing.strategies.base import ALONE_S
@@ -30,8 +30,7 @@ from amble.core.pacing.trouble import Trouble
 from amble.core.quota import Quota
 from amble.errors import AlreadySettled
 
-# Enum members by a plain name: looking them up in their class costs more than all else on the way of an answer.
-ISSUED, SETTLED, LOST = PermitState
+# By plain names, like the states of a permit.
 SUCCESS, LIMITED, FAILED, IGNORED = Outcome
 FIRST_TRIAL_S = 1.0  # after the circuit opened on failures alone
 OFTEN_GROWTH, OFTEN_FOR_S = 1.35, 60.0  # of the pauses of a site that only fails, for so long

@@ -23,6 +23,10 @@ class PermitState(IntEnum):
     LOST = 2  # not settled in time; its slot was given to others
 
 
+# By plain names: to look one up in its class takes longer than all else of a permit (Python 3.11).
+ISSUED, SETTLED, LOST = PermitState
+
+
 class Holder(Protocol):
     """Who gave a permit and takes it back."""
 
@@ -76,7 +80,7 @@ class Permit:
         self.probe = probe  # the trial request of a half-open block
         self.shared: Permit | None = None  # that of the address, where many domains share one
         self.holder: Holder | None = None  # the address that gave it, though the domain may move meanwhile
-        self.state = PermitState.ISSUED
+        self.state: PermitState = ISSUED
         self.awaited = False  # somebody was refused because this one had not left yet
 
     def __repr__(self) -> str:
