@@ -16,6 +16,7 @@ from amble.assemble import make_plan
 from amble.clock import SystemClock
 from amble.core.addresses import AddressPolicy
 from amble.core.frontier.changes import Changes, Final, Ready, State
+from amble.core.pacing.events import Event
 from amble.core.scope import Scope
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
@@ -57,6 +58,7 @@ class Crawled:
         self.tasks: set[str] = set()
         self.sent: list[Sent] = []
         self.left_out: Counter[str] = Counter()
+        self.events: list[tuple[float, Event]] = []  # when it was told, and what
 
     def on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
         self.tasks.update(visit.task for visit in changes.accepted)
@@ -64,6 +66,7 @@ class Crawled:
             assert final.visit.task not in self.finals, f"{final.visit.task} ends twice"
             self.finals[final.visit.task] = final
         self.left_out.update(changes.left_out)
+        self.events += [(time.monotonic(), event) for event in changes.events]
         if ready is not None and result is not None:
             self.sent.append(Sent(ready.visit.url, result, ready.visit.found_on))
 

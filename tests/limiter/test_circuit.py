@@ -111,6 +111,26 @@ def test_those_who_wait_are_told_when_the_circuit_opens() -> None:
     assert world.limiter.snapshot().waiting == 0
 
 
+def test_those_who_wait_are_told_when_every_answer_is_overdue() -> None:
+    """Nothing is settled: what is under way is known to hang all the same."""
+    world = World(**{**BREAKER, "max_parallel_per_domain": 3})
+
+    async def main() -> None:
+        for _ in range(10):
+            await world.ask(takes_s=0.1)
+        began, flying = world.now, [world.permit_now() for _ in range(3)]
+        waiting = [asyncio.create_task(world.ask()) for _ in range(5)]
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(answer) for answer in told] == [CircuitOpen] * 5
+        assert world.now - began == pytest.approx(5.0)
+        for permit in flying:
+            permit.settle(status=200)
+
+    world.run(main())
+    assert kinds(world) == ["CircuitOpened"]
+    assert world.limiter.snapshot().waiting == 0
+
+
 def test_waiters_of_both_kinds_part_ways_when_the_circuit_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(**{**BREAKER, "consecutive_fail_threshold": 1, "max_parallel_per_domain": 1})
 

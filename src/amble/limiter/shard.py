@@ -13,7 +13,7 @@ from amble.core.answer import Answer
 from amble.core.pacing.bounds import Random
 from amble.core.pacing.events import CircuitOpened, Event, PermitLost
 from amble.core.pacing.machine import MachinePace
-from amble.core.pacing.pace import NEVER, SILENT, Pace
+from amble.core.pacing.pace import NEVER, Pace
 from amble.core.pacing.permit import ISSUED, Permit
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
@@ -121,10 +121,12 @@ class Shard:
 
     def take_events(self, pace: Pace) -> Sequence[Event]:
         """What happened while asking, not yet told to anybody: a permit was lost, a circuit is on trial."""
-        events, pace.events = pace.events, SILENT
+        events = pace.take_events()
         address = pace.shared
         if address is not None and address.events:
-            events, address.events = (*events, *address.events), SILENT
+            events = (*events, *address.take_events())
+        if events and pace.domain in self.queues:
+            self._tell_impatient(self.queues[pace.domain], events)
         return self._counted(events)
 
     def tell_first(self, domain: str) -> None:

@@ -128,6 +128,115 @@ def test_the_failures_of_requests_under_way_do_not_lengthen_it() -> None:
     assert len([event for event in many.events if isinstance(event, CircuitOpened)]) == 1
 
 
+# -- a server that hangs
+
+
+def hanging(answers: int = 12, *, took_s: float = 0.1, step_s: float = 0.125, **settings: Any) -> Story:
+    """A domain that answered so often."""
+    story = Story("fixed", fixed_delay=step_s, **settings)
+    story.visits(answers, OK._replace(elapsed_s=took_s), took_s=took_s)
+    return story
+
+
+def opens_at(story: Story, until: float = 60.0) -> float | None:
+    """When the circuit opens if nothing is answered any more, in seconds after now; somebody asks all the time."""
+    began = story.now
+    while story.now < began + until:
+        got = story.pace.reserve(story.now)
+        story.events.extend(story.pace.take_events())
+        if story.pace.circuit != "closed":
+            return story.now - began
+        story.now = min(story.now + 0.125, got) if isinstance(got, float) else story.now
+    return None
+
+
+HANGS: list[tuple[str, dict[str, Any], float | None]] = [
+    ("five overdue answers, while they are awaited", {}, 5.5),
+    ("as many as the settings say", {"consecutive_fail_threshold": 3}, 5.25),
+    ("within 7 s of the first that is overdue, at a second's distance", {"step_s": 1.0}, 9.9),
+    ("what is usual counts: twenty times as long", {"took_s": 0.5}, 10.5),
+    ("not before ten answers have shown what is usual", {"answers": 9}, None),
+    ("no fewer than the settings say, if all slots are taken by them", {"max_parallel_per_domain": 4}, None),
+]
+
+
+@pytest.mark.parametrize(("server", "after_s"), [row[1:] for row in HANGS], ids=[row[0] for row in HANGS])
+def test_what_is_overdue_opens_the_circuit_while_it_is_still_under_way(
+    server: dict[str, Any], after_s: float | None
+) -> None:
+    story = hanging(**server)
+    opened = opens_at(story)
+    assert opened == (None if after_s is None else pytest.approx(after_s, rel=0.05))
+    if after_s is not None:
+        [told] = [event for event in story.events if isinstance(event, CircuitOpened)]
+        assert told.reason == f"{story.settings.consecutive_fail_threshold} answers overdue"
+        assert told.error_streak == story.settings.consecutive_fail_threshold
+
+
+def test_failures_in_a_row_and_what_is_overdue_add_up() -> None:
+    story = hanging()
+    permits = story.burst(5)
+    story.now += 4.0
+    for permit in permits[:2]:
+        story.settle(permit, TIMEOUT)
+    assert story.pace.circuit == "closed"
+    story.now = permits[-1].sent_at + 5.1
+    story.at(story.now)
+    story.events.extend(story.pace.take_events())
+    assert [event.reason for event in story.events if isinstance(event, CircuitOpened)] == [
+        "5 failures in a row, 3 of them overdue"
+    ]
+
+
+def test_a_failure_that_comes_in_counts_what_is_overdue_beside_it() -> None:
+    story = hanging()
+    permits = story.burst(6)
+    story.now = permits[-1].sent_at + 5.0
+    events = story.settle(permits[0], TIMEOUT)
+    assert any(isinstance(event, CircuitOpened) for event in events)
+
+
+def test_slow_pages_of_a_site_that_answers_others_open_nothing() -> None:
+    story = hanging()
+    story.burst(6)
+    for _ in range(100):
+        story.visit(OK, took_s=0.1)
+    assert story.now > 10.0
+    assert story.pace.circuit == "closed"
+
+
+def test_an_overdue_answer_that_fails_in_the_end_does_not_count_twice() -> None:
+    story = hanging()
+    assert opens_at(story)
+    flying = list(story.pace.flying or ())
+    until = story.pace.blocked_until
+    story.now += 15.0
+    for permit in flying:
+        story.settle(permit, TIMEOUT)
+    assert story.pace.blocked_until == until
+    story.visit(OK)
+    assert story.pace.circuit == "closed"
+
+
+def test_an_overdue_answer_that_comes_in_the_end_does_not_close_it() -> None:
+    story = hanging()
+    assert opens_at(story)
+    story.settle((story.pace.flying or [])[0], OK)
+    assert story.pace.circuit == "open"
+
+
+def test_whoever_asks_is_told_when_to_look_whether_the_server_hangs() -> None:
+    """All slots taken: not only when the first of them counts as lost, minutes later."""
+    story = hanging(max_parallel_per_domain=5)
+    permits = story.burst(5)
+    looks = [story.refused(story.now + 0.2)]
+    while story.pace.circuit == "closed":
+        looks.append(story.refused(looks[-1]))
+    assert looks[0] == pytest.approx(permits[0].sent_at + 5.0)
+    assert looks[1] == pytest.approx(permits[4].sent_at + 5.0)
+    assert len(looks) == 3
+
+
 # -- half-open
 
 

@@ -27,6 +27,8 @@ from amble.errors import AlreadySettled
 from tests.core.pacing.story import OK
 
 TINY_S = 1e-6
+HANGS_S = 5.0  # no answer is overdue before
+FAILURES = 4  # in a row, open the circuit
 TIMEOUT_S = 60.0
 ROUNDING_S = 1e-6  # of sums of seconds
 OFTEN = [OK, OK, OK, Answer(429), Answer(429, retry_after_s=40.0), Answer(429, retry_after_s=0.5), Answer(500)]
@@ -67,6 +69,13 @@ class Reference:
         assert permit.probe is self.blocked
         self.started[id(permit)] = self.now
         self.born[id(permit)] = self.blocks
+
+    def hung(self, waiting: list[Permit], failed: int) -> None:
+        """The circuit opened though nothing was settled."""
+        overdue = [permit for permit in waiting if self.now - self.started[id(permit)] >= HANGS_S - TINY_S]
+        assert failed + len(overdue) >= FAILURES, f"{failed} failures and {len(overdue)} overdue answers are too few"
+        self.blocks += 1
+        self.blocked = True
 
     def trials_out(self, under_way: list[Permit]) -> int:
         """Requests sent in the present block."""
@@ -121,7 +130,7 @@ class PaceMachine(RuleBasedStateMachine):
             permit_timeout=TIMEOUT_S,
             success_probe_threshold=3,
             delay_step=3.0,
-            consecutive_fail_threshold=4,
+            consecutive_fail_threshold=FAILURES,
             min_samples_to_trip=6,
         )
         self.settings = chosen
@@ -160,7 +169,11 @@ class PaceMachine(RuleBasedStateMachine):
     def asked(self) -> Permit | float:
         now, gap_s = self.log.now, max(self.least_gap_s(), self.pace.strategy.gap_s)
         trials = 1 if self.pace.circuit == "closed" else self.settings.half_open_probes
+        waiting = [permit for permit in self.permits if permit.state is PermitState.ISSUED]
+        streak = self.pace.troubles.fail_streak
         got = self.pace.reserve(now)
+        if not self.log.blocked and self.pace.block is not None:
+            self.log.hung(waiting, streak)
         under_way = [permit for permit in self.permits if permit.state is PermitState.ISSUED]
         if isinstance(got, float):
             assert now < got < math.inf, f"at {now}: told to come back at {got}"
@@ -262,7 +275,7 @@ class PaceMachine(RuleBasedStateMachine):
         assert self.pace.block is None, f"successes did not end the block: {self.pace!r}"
 
     def next_permit(self) -> Permit:
-        for _ in range(len(self.permits) + 3):
+        for _ in range(2 * len(self.permits) + 4):  # each may be looked at before it counts as lost
             got = self.asked()
             if isinstance(got, Permit):
                 return got

@@ -89,6 +89,8 @@ class Frontier(Lanes):
         else:
             self.leave_queue(lane, now)
             self.schedule(lane, now, not_before=got)
+        if lane.pace.events:
+            changes.events = (*changes.events, *lane.pace.take_events())
         return None
 
     def _try_visit(self, visit: Visit, lane: Lane, now: float, utc: datetime, changes: Changes) -> Ready | float | None:

@@ -202,7 +202,7 @@ class Lanes:
         blocked = lane.pace.blocked_until > now
         if lane.over is not None or (blocked and self.stalled(lane, now) is not None):
             return now  # to end what is queued there
-        return max(wake_at, lane.rest_until, lane.pace.due_at if not_before is None else not_before)
+        return max(wake_at, lane.rest_until, lane.pace.look_at if not_before is None else not_before)
 
     def share(self, lane: Lane, address: str, now: float) -> None:
         """A domain was found at this address, whose budget it keeps to from now on, where the settings give it one."""

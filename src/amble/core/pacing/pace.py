@@ -6,6 +6,7 @@ requests under way, nothing during a block, one trial request after it, one even
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from amble.core.answer import Answer
@@ -21,7 +22,8 @@ from amble.core.pacing.events import (
     Event,
     PermitLost,
 )
-from amble.core.pacing.latency import EWMA_SHARE, remember
+from amble.core.pacing.latency import EWMA_SHARE, HANGS_S, remember
+from amble.core.pacing.overdue import overdue_at
 from amble.core.pacing.permit import ISSUED, LOST, SETTLED, Permit
 from amble.core.pacing.quota_window import QuotaWindow
 from amble.core.pacing.state import NEVER, SILENT, TOLD, PaceState
@@ -60,6 +62,10 @@ class Pace(PaceState):
             return not_before
         if self.quota is not None and now < (spent_until := self.quota.spent_until(self.in_flight)):
             return spent_until  # or sooner, when one under way turns out to have been counted
+        if self.flying is not None and now >= self.flying[0].sent_at + HANGS_S and self._hangs(now):
+            if self.machine is not None:
+                self.machine.block(self.domain, self.blocked_until)
+            return self.blocked_until
         if self.leaving is not None and self.gap_s > 0 and now < (lost_at := self._lost_at(self.leaving)):
             self.leaving.awaited = True  # when it leaves is when the gap begins
             return lost_at
@@ -73,7 +79,7 @@ class Pace(PaceState):
                 self._respace()
                 continue
             if now < (free_at := self._free_at(oldest)):
-                return free_at
+                return min(free_at, self._look_at(oldest, now))
             self._lose(oldest)
         shared = None
         if self.shared is not None:
@@ -114,6 +120,14 @@ class Pace(PaceState):
         if flying is None or (len(flying) < self.parallel and not self.strategy.alone):
             return self.not_before
         return max(self.not_before, self._free_at(flying[0]))
+
+    @property
+    def look_at(self) -> float:
+        """The same, but for those who want to know of a server that hangs: when the first of them may be overdue."""
+        flying = self.flying
+        if flying is None or (len(flying) < self.parallel and not self.strategy.alone):
+            return self.not_before
+        return max(self.not_before, min(flying[0].sent_at + HANGS_S, self._free_at(flying[0])))
 
     def ready(self, now: float) -> bool:
         """Whether the domain itself holds nothing up; its address still may."""
@@ -317,16 +331,53 @@ class Pace(PaceState):
         trouble = self._trouble()
         reason = trouble.fail(self.bounds.settings, self.successes, self.gap_s, now)
         block = self.block
-        if reason is None or (block is not None and block.tripped):
-            return
-        if block is None:
-            block = self._open(permit, now)
+        if reason is None:
+            self._hangs(now)
+        elif block is None or not block.tripped:
+            self._trip(block or self._open(permit, now), reason, now)
+
+    def _hangs(self, now: float) -> bool:
+        """Open the circuit where too many answers are overdue; whether that was so. What is overdue counts while it is
+        still under way: whoever waits for it waits longer than it takes to know."""
+        if self.block is not None or self.flying is None:
+            return False
+        instant, permit = self._overdue_at()
+        if permit is None or now < instant:
+            return False
+        self.success_streak = 0
+        self.strategy.on_failed(permit, now)
+        count, failed = self.bounds.settings.consecutive_fail_threshold, self.troubles.fail_streak
+        reason = (
+            f"{count} failures in a row, {count - failed} of them overdue" if failed else f"{count} answers overdue"
+        )
+        self._trip(self._open(permit, now), reason, now, overdue=count - failed)
+        return True
+
+    def _overdue_at(self) -> tuple[float, Permit | None]:
+        """When so many answers are overdue that the circuit opens, and the request that makes it so many."""
+        count = max(1, self.bounds.settings.consecutive_fail_threshold - self.troubles.fail_streak)
+        return overdue_at(self.flying or (), count, self.latency_ring, self.epoch, self.seen_at)
+
+    def _look_at(self, oldest: Permit, now: float) -> float:
+        """When to look whether the server hangs."""
+        if self.block is not None:
+            return math.inf
+        soonest = oldest.sent_at + HANGS_S
+        return soonest if now < soonest else self._overdue_at()[0]
+
+    def _trip(self, block: Block, reason: str, now: float, overdue: int = 0) -> None:
         block.tripped = True
         # A site that is down comes back at any moment; one that refuses has said that it wants to be left alone.
         first_s = min(FIRST_TRIAL_S, self._shut_s) if block.failing else self._shut_s
         block.pause_s = max(block.pause_s, first_s)
         self._stay_away(block.pause_s, now)
-        self._tell(CircuitOpened(self.domain, self.blocked_until - now, trouble.error_streak, reason))
+        streak = self._trouble().error_streak + overdue
+        self._tell(CircuitOpened(self.domain, self.blocked_until - now, streak, reason))
+
+    def take_events(self) -> Sequence[Event]:
+        """What happened while asking, not yet handed to anybody: a permit was lost, a circuit opened or is on trial."""
+        events, self.events = self.events, SILENT
+        return events
 
     def _obey(self, quota: Quota, sent_at: float, now: float) -> float:
         """Spend what is left; where nothing is, wait for more. Returns seconds in which to send nothing."""

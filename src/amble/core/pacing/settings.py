@@ -84,7 +84,10 @@ class PacingSettings(CheckedModel):
         default=0.5, description="share of failures in the window that opens the circuit"
     )
     min_samples_to_trip: Count = Field(default=10, description="fewest answers in the window that say anything")
-    consecutive_fail_threshold: Count = Field(default=5, description="failures in a row that open the circuit")
+    consecutive_fail_threshold: Count = Field(
+        default=5,
+        description="failures in a row that open the circuit; overdue answers count while they are awaited",
+    )
     open_state_duration: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
         default=15.0, description="how long an open circuit stays shut at first; doubles each time it reopens"
     )
