@@ -91,6 +91,8 @@ class Network:
         temporary = tempfile.TemporaryDirectory(prefix="amble-network-")
         self.folder = Path(self._stack.enter_context(temporary))
         self.folder.chmod(0o755)  # nginx reads it as somebody else
+        self.temporary = self.folder / "temporary"  # for the crawler's own: no other crawl's network is this one
+        self.temporary.mkdir()
         self.crawler, self._good, self._faulty = (self._make_namespace(name) for name in ("crawler", "good", "faulty"))
         self._certify()
         self._write_pages()

@@ -21,6 +21,7 @@ import uvloop
 
 from bench.network.hosts import Serves
 
+TLS_PORT = 443
 _KEPT_S = 75.0  # an idle connection, as nginx does
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, for no time
 _TLS_RECORD = b"\x16"  # a handshake, at a port that has none
@@ -34,14 +35,33 @@ class Origin:
         self._pages, self._context, self._log = pages, context, log
         self._numbers = itertools.count(1)
 
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
-            await self._serve(reader, writer)
-        writer.close()
+    async def accept(self, listening: socket.socket) -> None:
+        """Everybody who comes."""
+        loop = asyncio.get_running_loop()
+        listening.setblocking(False)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                accepted, _ = await loop.sock_accept(listening)
+                group.create_task(self._meet(accepted))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        address, port = writer.get_extra_info("sockname")[:2]
+    async def _meet(self, accepted: socket.socket) -> None:
+        address, port = accepted.getsockname()[:2]
         serves = Serves(address.split(".")[1])
+        # TLS is there from the first byte: what comes before a later `start_tls` is lost, and the handshake hangs.
+        context = self._context if port == TLS_PORT and serves not in (Serves.RESET, Serves.SILENT) else None
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        with suppress(OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
+            transport, protocol = await loop.connect_accepted_socket(
+                lambda: asyncio.StreamReaderProtocol(reader), accepted, ssl=context
+            )
+            writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+            try:
+                await self._serve(reader, writer, serves)
+            finally:
+                writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, serves: Serves) -> None:
         if serves is Serves.RESET:
             await reader.read(1)
             accepted: socket.socket = writer.get_extra_info("socket")
@@ -52,8 +72,6 @@ class Origin:
             while await reader.read(65536):
                 pass
             return
-        if port == 443:
-            await writer.start_tls(self._context)
         secured: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
         reused = "r" if secured is not None and secured.session_reused else "."
         connection = next(self._numbers)
@@ -98,12 +116,12 @@ async def _run(arguments: argparse.Namespace, log: TextIO) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(arguments.certificate)
     origin = Origin(pages_in(arguments.pages), context, log)
-    for port in (80, 443):
-        await asyncio.start_server(origin.accept, "0.0.0.0", port, backlog=4096)
+    listening = [socket.create_server(("0.0.0.0", port), backlog=4096) for port in (80, TLS_PORT)]
+    accepting = [asyncio.create_task(origin.accept(each)) for each in listening]
     over = asyncio.Event()
     asyncio.get_running_loop().add_reader(0, over.set)
     print("ready", flush=True)
-    await over.wait()
+    await asyncio.wait([*accepting, asyncio.create_task(over.wait())], return_when=asyncio.FIRST_COMPLETED)
     log.flush()
     os._exit(0)  # connections that are kept alive are nobody's concern any more
 

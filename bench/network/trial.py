@@ -97,7 +97,8 @@ def crawl(scenario: Scenario, crawler: Crawler, kept: Path | None = None) -> Res
         seeds.write_text("".join(f"{host.root}\n" for host in scenario.hosts))
         command = network.command(crawler.command(seeds, into, network.ca_file), scenario.descriptors)
         began_at = time.time()
-        used = _run(command, crawler.surroundings(), folder, scenario.bound_s)
+        environment = {**crawler.surroundings(), "TMPDIR": str(network.temporary)}  # where ambles of one user meet
+        used = _run(command, environment, folder, scenario.bound_s)
         network.stop()
         requests = [request for log in network.logs for request in _read_log(log)]
         rows = _Rows.read(into, scenario) if crawler.stores else _Rows(None, None, None, None)

@@ -12,43 +12,39 @@ from bench.network import crawlers, nginx
 from bench.network.namespaces import Conditions, why_not
 from bench.network.report import lines, table
 from bench.network.scenarios import SCENARIOS
-from bench.network.trial import Result, crawl
+from bench.network.trial import crawl
 
 _SOON = ["--header-timeout-s=5"]
 _EACH = replace(SCENARIOS["each"], conditions=Conditions(loss=0.0))  # packets are lost by chance; the benchmark's are
 
 
-@pytest.fixture(scope="module")
-def crawled() -> Result:
+@pytest.mark.timeout(400)
+def test_a_crawl_over_a_network_with_a_little_of_every_trouble() -> None:
+    """One test, as it is one crawl, which lasts for `max_tail`; several tests could be in several processes."""
     reason = why_not() or (None if nginx.can_be_had() else "nginx is not installed")
     if reason is not None:
         pytest.skip(reason)
-    return crawl(_EACH, crawlers.amble(settings=_SOON))
-
-
-@pytest.mark.timeout(400)
-def test_every_good_page_is_stored_and_no_good_row_says_that_it_failed(crawled: Result) -> None:
-    assert (crawled.got, crawled.stored, crawled.failed_rows) == (crawled.wanted, crawled.wanted, 0), lines(crawled)
-
-
-@pytest.mark.timeout(400)
-def test_every_url_has_a_row_and_no_page_comes_from_where_there_is_none(crawled: Result) -> None:
-    assert (crawled.without_row, crawled.foreign) == (0, 0), lines(crawled)
-
-
-@pytest.mark.timeout(400)
-def test_dead_hosts_are_not_taken_for_a_network_that_is_down(crawled: Result) -> None:
-    assert crawled.network_down == 0, crawled.output[-3000:]
-
-
-@pytest.mark.timeout(400)
-def test_the_crawl_ends_by_itself_and_says_that_some_failed(crawled: Result) -> None:
-    assert crawled.status == 3, lines(crawled)
-
-
-@pytest.mark.timeout(400)
-def test_connections_are_used_again(crawled: Result) -> None:
-    assert crawled.per_host < 1.5, lines(crawled)
+    crawled = crawl(_EACH, crawlers.amble(settings=_SOON))
+    found = {
+        "good pages served": crawled.got,
+        "good pages stored": crawled.stored,
+        "rows of good pages that say failed": crawled.failed_rows,
+        "URLs without a row": crawled.without_row,
+        "pages from where there is none": crawled.foreign,
+        "network said to be down": crawled.network_down,
+        "exit code": crawled.status,
+        "connections are used again": crawled.per_host < 1.5,
+    }
+    assert found == {
+        "good pages served": crawled.wanted,
+        "good pages stored": crawled.wanted,
+        "rows of good pages that say failed": 0,
+        "URLs without a row": 0,
+        "pages from where there is none": 0,
+        "network said to be down": 0,
+        "exit code": 3,  # it ended by itself, and some failed
+        "connections are used again": True,
+    }, f"{lines(crawled)}\n{crawled.output[-3000:]}"
 
 
 def test_the_table_for_the_document_takes_the_median_of_several_crawls() -> None:

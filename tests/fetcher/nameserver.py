@@ -14,6 +14,7 @@ _HEADER = struct.Struct("!HHHHHH")
 A, AAAA = 1, 28
 _NO_ERROR, _SERVFAIL, _DENIED, _REFUSED, _CUT = 0x8180, 0x8182, 0x8183, 0x8185, 0x8380
 SLOW_S = 3.0
+LATE_S = 0.8
 ADDRESS, ADDRESS_6 = "192.0.2.1", "2001:db8::1"
 ALIAS_TTL_S = 7
 
@@ -91,6 +92,10 @@ class NameServer(asyncio.DatagramProtocol):
                 return 0.0, _NO_ERROR, [] if is_6 else here
             case "six":
                 return 0.0, _NO_ERROR, here if is_6 else []
+            case "latefour":
+                return (0.0, _NO_ERROR, here) if is_6 else (LATE_S, _NO_ERROR, here)
+            case "deadfour":
+                return (0.0, _NO_ERROR, here) if is_6 else None
             case "deadsix":
                 return None if is_6 else (0.0, _NO_ERROR, here)
             case "deniedsix":  # as some servers do, though the name is there

@@ -105,6 +105,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("IPv4 alone", "four.test", Resolution((ADDRESS,), ttl_s=300.0)),
         ("IPv6 alone", "six.test", Resolution((ADDRESS_6,), ttl_s=300.0)),
         ("silence about IPv6 is not waited for", "deadsix.test", Resolution((ADDRESS,), ttl_s=300.0)),
+        ("IPv4 is waited for, though IPv6 is known", "latefour.test", Resolution((ADDRESS, ADDRESS_6), ttl_s=300.0)),
         ("denied for IPv6, as some servers do", "deniedsix.test", Resolution((ADDRESS,), ttl_s=300.0)),
         ("denied", "denied.test", DENIED),
         ("denied, and silence about IPv6", "deniedfour.test", DENIED),
@@ -126,6 +127,22 @@ async def test_what_is_said_of_a_name(
     assert expected in (found, found.error), story
     assert bool(found.detail) is (found.error is not None)
     assert machine.system.asked == []
+
+
+async def test_silence_about_ipv4_is_waited_for_in_vain_and_not_remembered(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known then may lead nowhere: whoever tries again asks again."""
+    at_once(monkeypatch)
+    monkeypatch.setitem(cares.OTHER_FAMILY_WAIT_S, FOUR, 0.3)
+    async with name_server() as server:
+        resolver = machine.resolver(server)
+        assert await resolver.resolve("deadfour.test") == Resolution((ADDRESS_6,), ttl_s=0.0)
+        assert server.times("deadfour.test") >= 3
+        only_six = machine.resolver(server, families=lambda: (SIX,))
+        assert await only_six.resolve("deadfour.test") == Resolution((ADDRESS_6,), ttl_s=300.0)
+        resolver.close()
+        only_six.close()
 
 
 async def test_an_answer_too_long_for_a_datagram_comes_by_tcp(both_loops: str, machine: Machine) -> None:

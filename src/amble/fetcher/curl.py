@@ -81,6 +81,7 @@ class Transfer(AnswerReader):
         "prepared_at",
         "reused",
         "sent_at",
+        "stood_still_s",
         "unusable",
         "url",
         "window_bytes",
@@ -159,8 +160,9 @@ class Transfer(AnswerReader):
         self.sent_at: float | None = None
         self.peer_ip: str | None = None
         self.reused = True
-        self.window_from: float | None = None
+        self.window_from: float | None = None  # by a clock that stands when this process does
         self.window_bytes = 0
+        self.stood_still_s = 0.0  # while it was under way
         self.wire_from: int | None = None
         self.unusable: Place | None = None  # the kept connection that was chosen, if it is not to be used
         self.is_repeat = False  # libcurl was about to write the request a second time

@@ -42,10 +42,12 @@ class Deadlines:
         self._clock = clock
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
+        self._due_at = 0.0  # when it is to look
 
     def watch(self) -> None:
         """Something is under way."""
         if self._timer is None:
+            self._due_at = self._clock.monotonic() + self._look_every_s
             self._timer = self._loop.call_later(self._look_every_s, self._look)
 
     def close(self) -> None:
@@ -62,7 +64,10 @@ class Deadlines:
 
     def _end_late(self) -> None:
         now = self._clock.monotonic()
+        stood_still_s = now - self._due_at
         for transfer in self._multi.under_way():
+            if stood_still_s > self._look_every_s:  # what has come meanwhile may not have been read yet
+                transfer.stood_still_s += stood_still_s
             self._see_to_slot(transfer, now)
             late = self._why_late(transfer, now)
             if late is not None:
@@ -83,8 +88,10 @@ class Deadlines:
             transfer.aside = self._slots.step_aside()
 
     def _why_late(self, transfer: Transfer, now: float) -> str | None:
+        """Time in which this process did not run is nobody's silence."""
         if transfer.sent_at is None:
             return None
+        now -= transfer.stood_still_s
         if transfer.headers is None:
             late = now - transfer.sent_at > transfer.header_timeout_s
             return f"headers not complete after {transfer.header_timeout_s:g} s" if late else None

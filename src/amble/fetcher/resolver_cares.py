@@ -25,7 +25,9 @@ AGAIN_AFTER_S, AGAIN_EVERY_S = 0.75, 1.0
 LISTEN_S = 5.0  # the longest that c-ares waits for one packet
 TICK_S = 0.25  # all that are asked again within this share a channel, and so a socket
 AGAIN_AT_ONCE = 100  # in a tick: what comes in one burst is lost where a name server's buffer ends
-OTHER_FAMILY_WAIT_S = 0.5  # once addresses of one family are known: long enough for a packet that was lost
+# How long is waited for the other family once addresses of one are known. What is silent about IPv6 is common, and IPv4
+# is what nearly everybody can be reached by: it is asked for again several times, since a packet may have been lost.
+OTHER_FAMILY_WAIT_S = {socket.AF_INET6: 0.5, socket.AF_INET: LISTEN_S}
 ROUTES_KNOWN_S = 1.0
 
 _NOT_A_NAME = Resolution(error=DnsError.NO_SUCH_NAME, detail="not a name that can be looked up")
@@ -250,7 +252,8 @@ class _Question:
         if denied or len(self._found) == len(self._families):
             self._finish()
         elif found.error is None and self._grace is None:
-            self._grace = self._loop.call_later(OTHER_FAMILY_WAIT_S, self._finish)
+            other = socket.AF_INET if family == socket.AF_INET6 else socket.AF_INET6
+            self._grace = self._loop.call_later(OTHER_FAMILY_WAIT_S[other], self._finish)
 
     def _finish(self) -> None:
         if not self.answered.done():
@@ -261,7 +264,8 @@ class _Question:
         found = [each for each in self._found.values() if each.error is None]
         if found:
             addresses = _in_order([address for each in found for address in each.addresses])
-            return Resolution(addresses, ttl_s=min(each.ttl_s or 0.0 for each in found))
+            is_whole = socket.AF_INET in self._found or socket.AF_INET not in self._families
+            return Resolution(addresses, ttl_s=min(each.ttl_s or 0.0 for each in found) if is_whole else 0.0)
         # A name is denied only if nothing else was said: one family's server may have failed.
         failed = [each for each in self._found.values() if each.error is not DnsError.NO_SUCH_NAME]
         if failed:

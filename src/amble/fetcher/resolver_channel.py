@@ -20,6 +20,7 @@ ANSWERED_NAMES_MAX = 10_000
 NO_SUCH_NAME_SAID = Resolution(error=DnsError.NO_SUCH_NAME, detail="no such name")
 OnAnswer = Callable[[str, Resolution], None]  # the status as c-ares names it, and what it amounts to
 FOUND = "ARES_SUCCESS"
+RECEIVE_BYTES = 1 << 20  # where the system allows it: hundreds of answers come in one burst, and wait for a busy loop
 
 
 class Channel:
@@ -46,7 +47,10 @@ class Channel:
         self._alarm_at = float("inf")
         self._bad, self._code_names = pycares.ARES_SOCKET_BAD, pycares.errno.errorcode
         # Neither its `lookups` nor its `resolvconf_path`: pycares 5.2 frees those texts before c-ares has read them.
-        open_channel = partial(pycares.Channel, timeout=wait_s, tries=tries, sock_state_cb=self._watch)
+        open_channel = partial(
+            pycares.Channel, timeout=wait_s, tries=tries, sock_state_cb=self._watch,
+            socket_receive_buffer_size=RECEIVE_BYTES,
+        )  # fmt: skip
         flags = pycares.ARES_FLAG_NOSEARCH  # a name with a dot is meant as it is: search domains answer for the dead
         if len(servers) == 1:  # there is no other to be asked when it fails
             flags |= pycares.ARES_FLAG_NOCHECKRESP

@@ -19,8 +19,10 @@ NO_NAME = broken(Failure.NETWORK_DNS_FAILURE, dns_error="timeout", phase=Phase.R
 DENIED = broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name", phase=Phase.RESOLVE)
 PRIVATE = broken(Failure.ADDRESS_FORBIDDEN, phase=Phase.RESOLVE)
 UNTRUSTED = broken(Failure.NETWORK_TLS_ERROR, untrusted=True, phase=Phase.CONNECT)
+NO_TLS = broken(Failure.NETWORK_TLS_ERROR, phase=Phase.CONNECT)
 PROXY = broken(Failure.NETWORK_CONNECTION_REFUSED, proxy_fault=True)
 BY_NAME = Way(new_name=True, new_connection=False)
+BY_CONNECTING = Way(new_name=False, new_connection=True)
 SLOW: dict[str, Any] = {"took_s": 2.0, "in_flight_max": 2}  # so that some are done long before others are asked
 QUIET: dict[str, Any] = {"discover": False, "follow_links": True}
 Trouble = Callable[[str, float], Reply | None]  # what is wrong with a host at an instant
@@ -107,8 +109,33 @@ def test_what_the_answers_amount_to(answers: list[bool | None], now: float, find
         if answer is None:
             inquiry.drop(one)
         else:
-            inquiry.answered(one, got_through=answer)
+            inquiry.answered(one, 1.0, begun_at=1.0, got_through=answer)
     assert inquiry.finding(now) is finding
+
+
+@pytest.mark.parametrize(
+    ("story", "way", "all_silent", "begun_at", "reused", "finding"),
+    [
+        ("connected since", BY_CONNECTING, False, 10.0, False, Finding.UP),
+        ("connected before a certificate was wrong", BY_CONNECTING, False, 9.9, False, Finding.OPEN),
+        ("while others waited in vain for a connection", BY_CONNECTING, True, 8.1, False, Finding.UP),
+        ("long before", BY_CONNECTING, True, 7.9, False, Finding.OPEN),
+        ("over a connection that it had", BY_CONNECTING, True, 9.9, True, Finding.OPEN),
+        ("by a name that it knew", BY_NAME, True, 9.9, False, Finding.OPEN),
+    ],
+)
+def test_what_was_under_way_already_says_something_only_where_it_passed_the_way_that_fails(
+    story: str, way: Way, all_silent: bool, begun_at: float, reused: bool, finding: Finding
+) -> None:
+    """Whoever says nothing is replaced by the next who answered earlier."""
+    inquiry, busy = Inquiry(), {name: permit(name) for name in ("b.test", "c.test", "d.test")}
+    for name in ("a.test", *busy):
+        inquiry.remember(name, f"http://{name}")
+    inquiry.open(way, (), lambda domain: True, 10.0, busy.get, all_silent=all_silent)
+    assert inquiry.to_ask == []
+    inquiry.answered(busy["b.test"], 11.0, begun_at=begun_at, got_through=True, reused=reused)
+    assert inquiry.finding(11.0) is finding, story
+    assert inquiry.to_ask == ([] if finding is Finding.UP else ["http://a.test"])
 
 
 # --- Whole crawls ----------------------------------------------------------------------------------------------------
@@ -198,6 +225,17 @@ def test_what_is_queued_there_is_asked_rather_than_robots_txt() -> None:
     assert Kind.PAGE in {visit.kind for visit in asked}
     assert downs(story) == 0
     assert len(story.finals) == 9 * 13
+
+
+def test_who_is_there_and_speaks_no_http_is_not_asked() -> None:
+    """They were met last, and would leave nobody to speak for a network that is up."""
+
+    def trouble(host: str, now: float) -> Reply | None:
+        return NO_TLS if host.startswith("notls") else SILENT if host.startswith("dead") else None
+
+    story = crawl([*hosts("good", 9), *hosts("notls", 6), *hosts("dead", 40)], trouble, **SLOW).run()
+    assert downs(story) == 0
+    assert {one.url.split("/")[2][:4] for one in story.asked if one.visit.asks_network} == {"good"}
 
 
 def until_in_doubt(story: Story) -> Story:

@@ -117,6 +117,26 @@ def test_while_it_is_down_one_request_goes_out_now_and_then() -> None:
     assert outage.hold_until(22.0) < 0
 
 
+@pytest.mark.parametrize(
+    ("story", "fault", "begun_at", "turn"),
+    [
+        ("a certificate is wrong, and who connected before it was is answered late", Fault.UNTRUSTED, 4.0, Turn.NONE),
+        ("who connects afterwards is answered", Fault.UNTRUSTED, 11.0, Turn.BACK),
+        ("connections are refused, and who had one is answered late", NET, 4.0, Turn.NONE),
+        ("nothing came at all, and now something does", MUTE, 4.0, Turn.BACK),
+    ],
+)
+def test_an_answer_ends_an_outage_where_it_came_by_the_way_that_failed(
+    story: str, fault: Fault, begun_at: float, turn: Turn
+) -> None:
+    outage = Outage()
+    for now, heard in ((0.0, UP), (10.0, fault)):
+        for domain in ("a.test", "b.test", "c.test"):
+            hear(outage, domain, VISIT, heard, now, known=True)
+    assert outage.is_down
+    assert outage.observe("d.test", VISIT, UP, 12.0, known=True, begun_at=begun_at) is turn, story
+
+
 def test_the_attempts_of_the_window_are_given_back_and_no_others() -> None:
     outage = Outage()
     visits = {name: Visit(f"http://{name}.test/", attempt=3, task=name) for name in "abcd"}

@@ -162,9 +162,11 @@ class Frontier(Lanes):
         if isinstance(permit, float):
             self.book.forget_ask(ask.origin)  # asked for again when the domain is free
             return permit
+        failure = lane.last_failure
+        nobody_yet = failure is not None and not lane.presence.has_answered(ask.url)
         visit = Visit(
             ask.url, Kind.ROBOTS, task=ask.origin, etag=ask.etag, last_modified=ask.last_modified,
-            new_name=lane.last_failure is Failure.NETWORK_DNS_FAILURE,
+            new_name=nobody_yet or failure is Failure.NETWORK_DNS_FAILURE,
         )  # fmt: skip
         self.set_out(visit, permit, lane)
         return Ready(visit, permit)

@@ -17,7 +17,7 @@ from amble.core.sites import site_of
 ASKED_MAX = 3  # at once
 REMEMBERED_MAX = 256  # who answered last
 ASK_WITHIN_S = 5.0  # whoever may not be asked within this is left out
-RECENT_S = 2.0  # what was sent longer before it was asked may have been connected while all was well
+RECENT_S = 2.0  # a silence shows late: whoever connected no longer before it was asked got through it
 ANSWER_WITHIN_S = 15.0  # longer than a connect takes to time out; what comes later ends an outage as well
 
 
@@ -64,6 +64,7 @@ class Inquiry:
         self._overheard: set[Permit] = set()  # requests that were under way already, of those who cannot be asked now
         self._failed = 0
         self._opened_at = self._until = 0.0
+        self._counts_from = 0.0  # what was begun before may have been connected while all was well
 
     def remember(self, domain: str, origin: str) -> None:
         """This one answered just now."""
@@ -77,11 +78,12 @@ class Inquiry:
 
     def open(
         self, way: Way, failing: Container[str], can_be_asked: Callable[[str], bool], now: float,
-        under_way: Callable[[str], Permit | None] = lambda domain: None,
+        under_way: Callable[[str], Permit | None] = lambda domain: None, *, all_silent: bool = False,
     ) -> None:  # fmt: skip
         """Choose whom to ask: of each site one, rather those that do not fail themselves, and not always the same.
-        Whoever has a request `under_way` is heard instead."""
+        Whoever has a request `under_way` is heard instead. `all_silent`: nobody was refused, or lied to."""
         self.is_open, self._way, self._until, self._opened_at = True, way, now + ASK_WITHIN_S, now
+        self._counts_from = now - RECENT_S if all_silent else now
         self._asked, self._overheard, self._failed, self._to_ask = set(), set(), 0, []
         self._choice = self._choose(self._by_worth(failing), can_be_asked, under_way)
         for _ in range(ASKED_MAX):
@@ -138,13 +140,15 @@ class Inquiry:
         """Whether this is the answer to the question."""
         return self.is_open and (permit in self._asked or permit in self._overheard)
 
-    def answered(self, permit: Permit, *, got_through: bool, reused: bool = False) -> None:
+    def answered(self, permit: Permit, now: float, *, begun_at: float, got_through: bool, reused: bool = False) -> None:
         """One of those who were asked has answered, or could not. What was under way already may have got through by a
-        name or a connection from before, and then says nothing."""
-        is_old = reused or self._way.new_name or permit.sent_at < self._opened_at - RECENT_S
+        name or a connection from before, and then says nothing: another is asked, if there is one."""
+        is_old = reused or self._way.new_name or begun_at < self._counts_from
         known_before = permit in self._overheard and is_old
         self.drop(permit)
         if got_through and known_before:
+            if next(self._choice, None) is not None:
+                self._until = max(self._until, now + ASK_WITHIN_S)
             return
         if got_through:
             self._failed = -ASKED_MAX  # one suffices

@@ -56,6 +56,7 @@ LIES = frozenset({Fault.DENIED, Fault.PRIVATE, Fault.UNTRUSTED})
 _BY_NAME = frozenset({Fault.NAMELESS, Fault.DENIED, Fault.PRIVATE})
 _BEYOND_NAMES = frozenset({Fault.REFUSED, Fault.SILENT, Fault.UNTRUSTED})
 _SILENT_OR_LIES = LIES | {Fault.SILENT}
+_SILENCE = frozenset({Fault.SILENT, Fault.ANSWERED})
 DOUBTFUL = frozenset(_NETWORK.values()) | LIES  # the site's fault, or the network's
 _ANSWERED = Fault.ANSWERED  # by a plain name, as it is looked up for every answer
 LIES_TOLD = {
@@ -183,6 +184,11 @@ class Outage:
         return Way(new_name=not faults.isdisjoint(_BY_NAME), new_connection=not faults.isdisjoint(_BEYOND_NAMES))
 
     @property
+    def is_silence(self) -> bool:
+        """Whether those that fail heard nothing: neither a refusal nor a lie."""
+        return {heard.fault for heard in self._heard.values()} <= _SILENCE
+
+    @property
     def way_down(self) -> Way | None:
         """By which the network is down, and has to be tried."""
         return self._way if self.since is not None else None
@@ -204,15 +210,16 @@ class Outage:
 
     def observe(
         self, domain: str, visit: Visit, fault: Fault | None, now: float, *, known: bool, reused: bool = False,
-        sent_at: float = math.inf,
+        begun_at: float = math.inf,
     ) -> Turn:  # fmt: skip
-        """Take in what one answer says. `known`: the domain answered before; `reused`: over a kept connection."""
+        """Take in what one answer says. `known`: the domain answered before; `reused`: over a kept connection;
+        `begun_at`: what was connected then may have been so before anything failed."""
         if fault is None:
             return Turn.NONE
         if fault is _ANSWERED:
             if self._lied_by_name or self._lied_by_connect:
-                self._hear_truth(visit, known, reused, sent_at)
-            return self._answered(domain, visit, now, known, reused)
+                self._hear_truth(visit, known, reused, begun_at)
+            return self._answered(domain, visit, now, known, reused, begun_at)
         self._hear(domain, Heard(now, fault, known), now)
         self._own_streak = self._own_streak + 1 if fault is Fault.OWN else 0
         if fault is Fault.OWN:
@@ -298,7 +305,7 @@ class Outage:
         doubts = self._lied_by_name or self._lied_by_connect or self._own_streak or self._gave_up
         return self.since is None and not doubts
 
-    def _answered(self, domain: str, visit: Visit, now: float, known: bool, reused: bool) -> Turn:
+    def _answered(self, domain: str, visit: Visit, now: float, known: bool, reused: bool, begun_at: float) -> Turn:
         self._proven, self._own_streak, self._gave_up = True, 0, False
         before = self._heard.get(domain)
         if before is not None and before.fault is _ANSWERED and now - before.at < FRESH_S and self.since is None:
@@ -307,21 +314,24 @@ class Outage:
         self._ailing.pop(domain, None)
         self._pardoned.pop(domain, None)
         self._own_since.pop(domain, None)
-        return self._end() if self.since is not None and self._is_way_back(visit, reused) else _NO_TURN
+        return self._end() if self.since is not None and self._is_way_back(visit, reused, begun_at) else _NO_TURN
 
-    def _hear_truth(self, visit: Visit, known: bool, reused: bool, sent_at: float) -> None:
+    def _hear_truth(self, visit: Visit, known: bool, reused: bool, begun_at: float) -> None:
         """Somebody was reached. It says nothing where it was set out for before lies were told."""
-        if sent_at > self._lied_at:
+        if begun_at > self._lied_at:
             if not reused:
                 self._lied_by_connect.clear()
             if not known or visit.new_name:
                 self._lied_by_name.clear()
 
-    def _is_way_back(self, visit: Visit, reused: bool) -> bool:
-        """Whether it was answered by the way that failed, and not over a connection, or by a name, known before."""
+    def _is_way_back(self, visit: Visit, reused: bool, begun_at: float) -> bool:
+        """Whether it was answered by the way that failed, and not over a connection, or by a name, known before. Where
+        nothing came at all, whatever comes now says that something does."""
         way = self._way
         if way is None:
             return True
+        if begun_at < (self.since or 0.0) and not self._down_by <= _SILENCE:
+            return False
         connected = not way.new_connection or visit.new_connection or not reused
         return connected and (not way.new_name or visit.new_name)
 

@@ -136,9 +136,11 @@ class Patience:
         lane = self.frontier.lanes[permit.domain]
         outage, inquiry = self.outage, self.inquiry
         since, domain = outage.since, permit.domain
+        begun_at = min(permit.sent_at, now - fetched.elapsed_s)  # before its name was looked up
         if inquiry.is_open and inquiry.takes(permit):
             if fault is _ANSWERED or fault in DOUBTFUL:
-                inquiry.answered(permit, got_through=fault is _ANSWERED, reused=fetched.reused)
+                through = fault is _ANSWERED
+                inquiry.answered(permit, now, begun_at=begun_at, got_through=through, reused=fetched.reused)
             else:
                 inquiry.drop(permit)
         turn = outage.observe(
@@ -148,17 +150,18 @@ class Patience:
             now,
             known=lane.pace.last_success is not None,
             reused=fetched.reused,
-            sent_at=permit.sent_at,
+            begun_at=begun_at,
         )
         if fault is _ANSWERED:
-            inquiry.remember(domain, origin_of(visit.url))
+            if fetched.status is not None:  # whoever is there and speaks no HTTP could not be asked
+                inquiry.remember(domain, origin_of(visit.url))
             if since is None and not inquiry.is_open:
                 return fault  # nearly every answer
         if turn is Turn.DOUBT and not inquiry.is_open and not self.frontier.draining:
             failing = frozenset(outage.failing())
             inquiry.open(
                 outage.way(), failing, lambda domain: self._can_be_asked(domain, now), now,
-                lambda domain: self._under_way(domain, permit),
+                lambda domain: self._under_way(domain, permit), all_silent=outage.is_silence,
             )  # fmt: skip
             self._is_known = False
         if turn is Turn.DOWN:

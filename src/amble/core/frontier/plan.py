@@ -296,7 +296,7 @@ class CrawlPlan(Intake):
         if tries < TRIES_MAX:
             lane.rest_until = max(lane.rest_until, now + MISSED_WAIT_S * (1.0 + self._random()))
             if kind is not _ROBOTS:
-                lane.push(visit.again(new_name=failure is Failure.NETWORK_DNS_FAILURE))
+                lane.push(visit.again(new_name=True))
             return
         over = Over(State.FAILED, failure, f"{fetched.detail or failure.value}; tried {tries} times")
         lane.presence.end(origin, over)

@@ -18,6 +18,7 @@ WINDOW_S = 20.0  # in which the crawler compares
 SOON_S = 4.0  # who is asked this often can be asked
 OURS = "the proxy or this machine fails"
 SITES_MIN = 2
+ASK_WITHIN_S = 5.0  # whoever is told a lie that is over so soon has nobody left to ask whether it was one
 MANY = 4  # what is said of fewer that never answered may well be true
 
 
@@ -31,13 +32,17 @@ class Forecast:
     network: Network
     _blamed: set[str] = field(default_factory=set)
     _answered: dict[str, float] = field(default_factory=dict)  # hosts to which nothing ever happens; since when
+    _lied_to: dict[str, float] = field(default_factory=dict)  # URLs that a network lied about, and when it last did
 
     def begin_run(self, now: float) -> None:
         """Nobody has answered yet."""
         self._answered.clear()
         self._blamed.clear()
+        self._lied_to.clear()
 
     def take(self, changes: Changes, result: FetchResult | None, now: float) -> None:
+        if result is not None and result.detail in LIES:
+            self._lied_to[result.url] = now
         for event in changes.events:
             if isinstance(event, NetworkDown) and event.reason != OURS:
                 self._check_down(event, now)
@@ -68,6 +73,8 @@ class Forecast:
         host = urlsplit(final.visit.url).netloc
         waited_s = self.world.settings.visiting.domain_stall_timeout
         if len(before) < SITES_MIN or not self._is_good(host) or now > spell.begins + waited_s:
+            return
+        if spell.ends <= self._lied_to.get(final.visit.url, now) + ASK_WITHIN_S:
             return
         self._blamed.add(host)
         if self._answered.get(host, now) < spell.begins or len(self._blamed) >= MANY:
