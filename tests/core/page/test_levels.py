@@ -31,7 +31,7 @@ def depth_of(html: str) -> int:
 
 
 tags = st.builds(
-    "<{}{}{}>".format, st.sampled_from(["", "", "/"]), st.sampled_from(NAMES), st.sampled_from(["", "/", " a=1"])
+    "<{}{}{}>".format, st.sampled_from(["", "", "/"]), st.sampled_from(NAMES), st.sampled_from(["", "/", " a=1", ' a"'])
 )
 
 
@@ -104,7 +104,7 @@ def test_what_a_start_tag_has_closed_no_end_tag_closes_again(unit: str, before: 
         "<table><caption>a<tr><th>b<td>c<tr><td>d<tbody><tr><td>e</table>",
         "<tr><td>a<td>b",
         "<select><optgroup><option>a<option>b<optgroup><option>c</select>",
-        "<option>a<option>b",
+        "<select><option>a<option>b</select>",
         "<a href=x><h3>a</h3><p>b</p></a>",
         "<a href=x><div>a</a></div>",
         "<b><p>a</b></p>",
