@@ -45,6 +45,8 @@ before = st.sampled_from(["", STRICT, "<svg>", "<table>", "<select>", "<template
 @example("<p><button></p>", 120, "")
 @example("<td><div></td>", 120, "")  # no table, so no cell
 @example("<col><col a=1>", 120, "<svg>")
+@example("<p><a><dialog>x", 120, "")  # the <a> is opened again within the <dialog>
+@example("<frameset><table><th>", 120, "<svg>")
 def test_no_soup_nests_deeper_than_counted(unit: str, times: int, before: str) -> None:
     html = before + unit * times
     assert depth_of(html) <= levels(html)

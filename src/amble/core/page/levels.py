@@ -90,7 +90,7 @@ def levels(text: str) -> int:
             at = choices.end()
             continue
         if name == "frameset":
-            return text.count("<") + _DRAWING_LEVELS  # other rules altogether
+            return 3 * text.count("<") + _DRAWING_LEVELS  # other rules altogether
         if foreign:
             if name not in _NEVER_NEST:
                 stack.append(name)
@@ -245,7 +245,8 @@ class _OpenElements:
             self._doubt()
         elif place >= 0:
             within = self.stack[place + 1 :]
-            if sum(name in _SPECIAL for name in within) > _ADOPTED_MAX:
+            # A <dialog> is a block that is not special: it may lie around formatting that was opened again.
+            if "dialog" in within or sum(name in _SPECIAL for name in within) > _ADOPTED_MAX:
                 self._doubt()
             else:
                 self.stack[place:] = [name for name in within if name in _SPECIAL or name in _FORMATTING]
