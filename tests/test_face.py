@@ -21,7 +21,8 @@ import pytest
 import amble
 from amble.cli import main
 from amble.control import ask
-from amble.face.show import Widget, job_html
+from amble.face.show import job_html
+from amble.sql.progress import NotebookBar
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, Pages, Robots, Site
 from amble.testing.farm.limits import Limit
@@ -421,7 +422,7 @@ def test_a_widget_is_one_display_updated(farm: Farm, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(IPython.display, "display", display)
     job = amble.crawl(root(farm), into=":memory:", wait=False, **QUICK)
-    job.wait_or_stop(Widget(job.into))
+    job.wait_or_stop(NotebookBar(lambda: job_html(job.progress(), job.into)))
     assert seen[0][0] == ("display")
     assert {kind for kind, _ in seen[1:]} <= {"update"}
     assert "20 of 20 URLs" in seen[-1][1]

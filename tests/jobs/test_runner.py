@@ -164,21 +164,6 @@ def test_a_job_stopped_before_it_began_ends_and_can_be_taken_up(farm: Farm, stor
     assert again.wait(30).pages == 20
 
 
-def test_callbacks_are_called_once_when_it_ends_or_at_once(farm: Farm, store: DuckDBStore) -> None:
-    told: list[JobStatus] = []
-    job = begin(farm, store)
-    both = threading.Barrier(2)
-
-    def meet(_: RunningJob) -> None:
-        both.wait(30)
-
-    job.add_done_callback(lambda job: told.append(job.status))
-    job.add_done_callback(meet)
-    both.wait(30)
-    job.add_done_callback(lambda job: told.append(job.status))
-    assert told == [JobStatus.COMPLETED] * 2
-
-
 def test_whoever_waits_on_the_engines_own_thread_is_told_that_it_would_never_end(
     farm: Farm, store: DuckDBStore
 ) -> None:

@@ -63,11 +63,11 @@ def resume(arguments: argparse.Namespace) -> Exit:
 def run_job(store: DuckDBStore, begin: Callable[[Watch], RunningJob], into: str, *, as_json: bool) -> Exit:
     """From the first request to the summary."""
     screen = Screen()
-    watch = Watch(screen)
+    watch = Watch(screen, into)
     with Desk(store):
         running = begin(watch)
         screen.line(f"job {running.job_id}: crawling into {into}")
-        result = watch.until_done(running, into)
+        result = watch.until_done(running)
     if as_json:
         show_json(result_of(running.job, result))
     else:

@@ -18,18 +18,24 @@ from amble.core.pacing.events import Event
 from amble.jobs import JobResult
 from amble.jobs.identity import anonymous
 from amble.jobs.runner import RunningJob
+from amble.sql.progress import NoBar, wait_until_done
 
 EVERY_S = 0.5
 EVERY_PLAIN_S = 10.0
 LOOK_SHARE_MAX = 0.02  # of the engine's time: with very many domains it is looked at less often
 
 
-class Watch:
+class Watch(NoBar):
     """One job, one person watching. `event` is the listener to start the job with."""
 
-    def __init__(self, screen: Screen) -> None:
+    every_s = EVERY_S
+
+    def __init__(self, screen: Screen, into: str) -> None:
         self._screen = screen
+        self._into = into
         self._began = time.monotonic()
+        self._pause_s = EVERY_S if screen.live else EVERY_PLAIN_S
+        self._next_at = self._began + self._pause_s
         self._told = Told()
         self._warned = False
 
@@ -39,31 +45,29 @@ class Watch:
             text = f"{time.monotonic() - self._began:7.1f} s  {safe(event.domain):<22} {safe(line)}"
             self._screen.line(self._screen.paint(text, "yellow") if is_trouble(event) else text)
 
-    def until_done(self, running: RunningJob, into: str) -> JobResult:
+    def until_done(self, running: RunningJob) -> JobResult:
         """The first Ctrl-C lets what is under way end, the second stops at once. Either can be resumed [F2]."""
-        every_s = EVERY_S if self._screen.live else EVERY_PLAIN_S
-        pause_s = min(EVERY_S, every_s)
-        next_at = self._began + every_s
         with _interrupts(self._stopper(running)):
             try:
-                while (result := _wait(running, pause_s)) is None:
-                    now = time.monotonic()
-                    self._warn(running)
-                    if now >= next_at:
-                        self._show(running, into)
-                        next_at = now + max(every_s, (time.monotonic() - now) / LOOK_SHARE_MAX)
-                return result
+                return wait_until_done(running, self)
             finally:
                 self._screen.close()
                 self._warn(running)
 
-    def _show(self, running: RunningJob, into: str) -> None:
+    def show(self, running: RunningJob) -> None:
+        now = time.monotonic()
+        self._warn(running)
+        if now >= self._next_at:
+            self._show(running)
+            self._next_at = now + max(self._pause_s, (time.monotonic() - now) / LOOK_SHARE_MAX)
+
+    def _show(self, running: RunningJob) -> None:
         try:
             progress = look(running, self._began)
         except TimeoutError:
             return  # the engine is busy; next time
         if self._screen.live:
-            lines = block(progress, into, *self._screen.size)
+            lines = block(progress, self._into, *self._screen.size)
             self._screen.block([self._screen.paint(text, colour) if colour else text for text, colour in lines])
         else:
             self._screen.line(one_line(progress))
@@ -87,13 +91,6 @@ class Watch:
                 threading.Thread(target=self._screen.line, args=(say,), daemon=True).start()
 
         return interrupted
-
-
-def _wait(running: RunningJob, seconds: float) -> JobResult | None:
-    try:
-        return running.wait(seconds)
-    except TimeoutError:
-        return running.wait() if running.done else None  # or the job itself ended with such an error
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from amble.jobs import JobResult
 from amble.jobs.runner import RunningJob
 from amble.report.why import Why, why
 from amble.sql.connection import Connection
-from amble.sql.progress import NoBar
+from amble.sql.progress import NoBar, wait_or_stop
 from amble.store.seam import JobStatus
 
 if TYPE_CHECKING:
@@ -159,28 +159,16 @@ class CrawlJob:
         """The same with a bar; the first Ctrl-C lets what is under way end, the second stops at once [F2]."""
         bar = bar or NoBar()
         try:
-            self._until_done(bar)
+            wait_or_stop(self._running, bar)
         except KeyboardInterrupt:
-            self.stop()
-            try:
-                self._until_done(bar)
-            except KeyboardInterrupt:
-                self.stop(now=True)
-                self._until_done(NoBar())
             stopped = f"job {self.job_id} stopped; what was fetched is stored"
             raise KeyboardInterrupt(f"{stopped}\nhint: amble.resume({self.into!r}, {self.job_id})") from None
         finally:
+            if self.done:
+                self._keeper.join()
             bar.show(self._running)
             bar.close()
         return self
-
-    def _until_done(self, bar: NoBar) -> None:
-        while not self.done:
-            try:
-                self._running.wait(bar.every_s)
-            except TimeoutError:
-                bar.show(self._running)  # or the job itself broke off with this error: then it is done
-        self.wait()
 
     def __await__(self) -> Generator[Any, None, CrawlJob]:
         return self._wait_async().__await__()

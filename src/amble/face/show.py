@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
-from amble.control.progress import DOMAINS_SHOWN, JobProgress, look
+from amble.control.progress import JobProgress, look
 from amble.jobs.runner import RunningJob
 from amble.report.words import duration, html_table, marked
-from amble.sql.progress import NoBar, NotebookBar, line, make_bar
 
 _HEADS = ("domain", "delay", "set by", "in flight", "queued", "left")
 
@@ -51,37 +49,3 @@ def _domains(progress: JobProgress) -> str:
 def _cells(each: Any) -> tuple[object, ...]:
     pace = each.pace
     return pace.domain, f"{pace.delay_s:.2f} s", pace.source, pace.in_flight, each.queued, duration(each.eta_s)
-
-
-class Widget(NoBar):
-    """The live view below a cell, through IPython's own display: nothing to install, nothing to enable."""
-
-    every_s = 0.5
-
-    def __init__(self, into: str) -> None:
-        self._into = into
-        self._began: float | None = None
-        self._handle: Any = None
-
-    def show(self, running: RunningJob) -> None:
-        now = running.job.clock.monotonic()
-        began = self._began = now if self._began is None else self._began
-        said = {
-            "text/html": job_html(standing(running, began, DOMAINS_SHOWN), self._into),
-            "text/plain": line(running, now - began),
-        }
-        if self._handle is None:
-            display = import_module("IPython.display").display  # there, since a notebook runs us
-            self._handle = display(said, raw=True, display_id=True)
-        else:
-            self._handle.update(said, raw=True)
-
-
-def bar_for(into: str) -> NoBar:
-    """A widget in a notebook, a line on a terminal, nothing where nobody looks."""
-    bar = make_bar()
-    return Widget(into) if isinstance(bar, NotebookBar) else bar
-
-
-def in_notebook() -> bool:
-    return isinstance(make_bar(), NotebookBar)

@@ -10,17 +10,19 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+from amble.control.progress import DOMAINS_SHOWN
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
 from amble.errors import AmbleError, BadUrl, SettingsError, StoreError
 from amble.face.job import CrawlJob, Hold
-from amble.face.show import bar_for, in_notebook
+from amble.face.show import job_html
 from amble.jobs import runner
 from amble.jobs.identity import warn_if_anonymous
 from amble.jobs.runner import RunningJob
 from amble.settings import OWN
 from amble.settings_sources import resolve
 from amble.sql.connection import connect
+from amble.sql.progress import NoBar, NotebookBar, make_bar
 from amble.sql.stores import open_store
 from amble.sql.targets import current_database, refuse_hidden
 from amble.store.duckdb_store import DuckDBStore
@@ -144,7 +146,13 @@ def _keep(hold: Hold, start: Callable[[DuckDBStore], RunningJob], begun: Future[
 
 
 def _finish(job: CrawlJob, *, wait: bool) -> CrawlJob:
-    return job.wait_or_stop(bar_for(job.into)) if wait else job
+    return job.wait_or_stop(_bar_for(job)) if wait else job
+
+
+def _bar_for(job: CrawlJob) -> NoBar:
+    """A table in a notebook, a line on a terminal, nothing where nobody looks."""
+    bar = make_bar()
+    return NotebookBar(lambda: job_html(job.progress(DOMAINS_SHOWN), job.into)) if isinstance(bar, NotebookBar) else bar
 
 
 async def _finish_async(begin: Callable[[], CrawlJob]) -> CrawlJob:
@@ -162,7 +170,7 @@ def _refuse_in_coroutine(verb: str) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    if not in_notebook():
+    if not isinstance(make_bar(), NotebookBar):
         raise AmbleError(
             f"amble.{verb} waits, and would hold up the event loop that runs here",
             hint=f"write `await amble.{verb}_async(...)`, or pass wait=False and await the job later",

@@ -63,28 +63,10 @@ class RunningJob:
         """However it ends."""
         concurrent.futures.wait([self._future])
 
-    def wait_or_stop(self, on_interrupt: Callable[[], None] = lambda: None) -> JobResult:
-        """Wait; the first Ctrl-C lets what is under way end, the second stops at once. Then it is raised [F2]."""
-        try:
-            return self.wait()
-        except KeyboardInterrupt:
-            on_interrupt()
-            self.stop()
-            try:
-                self.wait()
-            except KeyboardInterrupt:
-                self.stop(now=True)
-                self.wait()
-            raise
-
     def __await__(self) -> Generator[Any, None, JobResult]:
         """From any event loop. Giving up waiting leaves the job running."""
         self._engine.refuse_other_process()
         return asyncio.wrap_future(self._future).__await__()
-
-    def add_done_callback(self, callback: Callable[[RunningJob], None]) -> None:
-        """Called once when the job has ended, on the engine's thread; at once if it has."""
-        self._future.add_done_callback(lambda _: callback(self))
 
     # -- steering
 

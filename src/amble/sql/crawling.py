@@ -20,7 +20,7 @@ from amble.sql.caller import Caller
 from amble.sql.homes import JobHome, find_job, in_use, stopped
 from amble.sql.on_engine import Working, on_engine
 from amble.sql.parameters import named_by, refuse_mismatch
-from amble.sql.progress import NoBar, make_bar
+from amble.sql.progress import NoBar, make_bar, wait_or_stop
 from amble.sql.result import Table
 from amble.sql.seeds import Seeds, most_seeds, read_seeds
 from amble.sql.session import Session
@@ -146,33 +146,17 @@ def setting_here(place: Place, name: str) -> Any:
 
 
 def wait(place: Place, job: RunningJob) -> JobResult:
-    """Until the job ends. The first Ctrl-C lets what is under way end, the second stops at once [F2]."""
     bar = place.bar()
     place.watch(job)
     try:
-        result = _until_done(job, bar)
+        result = wait_or_stop(job, bar)
         warn_if_anonymous(job)
         return result
     except KeyboardInterrupt:
-        job.stop()
-        try:
-            _until_done(job, bar)
-        except KeyboardInterrupt:
-            job.stop(now=True)
-            _until_done(job, NoBar())
         raise KeyboardInterrupt(stopped(place.connection, job)) from None
     finally:
         bar.close()
         place.watch(None)
-
-
-def _until_done(job: RunningJob, bar: NoBar) -> JobResult:
-    while not job.done:
-        try:
-            return job.wait(bar.every_s)
-        except TimeoutError:
-            bar.show(job)  # or the job itself broke off with this error: then it is done
-    return job.wait()
 
 
 # --- answers -------------------------------------------------------------------------------------------------------

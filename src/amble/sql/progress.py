@@ -1,4 +1,4 @@
-"""The bar of a crawl: one line on a terminal or below a notebook's cell, written over while the crawl runs."""
+"""Waiting for a job, with a bar: one line on a terminal or below a notebook's cell, written over while it runs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from amble.jobs.job import Job
+from amble.jobs.job import Job, JobResult
 from amble.jobs.runner import RunningJob
 
 EVERY_S = 0.25
@@ -51,22 +52,48 @@ class TerminalBar(NoBar):
 
 
 class NotebookBar(NoBar):
+    """Through IPython's own display: nothing to install, nothing to enable. With `html` there is more than a line."""
+
     every_s = EVERY_S
 
-    def __init__(self) -> None:
+    def __init__(self, html: Callable[[], str] | None = None) -> None:
+        self._html = html
         self._began = time.monotonic()
         self._handle: Any = None
 
     def show(self, running: RunningJob) -> None:
         seconds = time.monotonic() - self._began
-        if seconds < QUIET_S:
+        if seconds < QUIET_S and self._html is None:
             return
-        said = {"text/plain": line(running, seconds)}
+        said = {"text/plain": line(running, seconds), **({"text/html": self._html()} if self._html else {})}
         if self._handle is None:
             display = import_module("IPython.display").display  # there, since a notebook runs us
             self._handle = display(said, raw=True, display_id=True)
         else:
             self._handle.update(said, raw=True)
+
+
+def wait_until_done(running: RunningJob, bar: NoBar) -> JobResult:
+    while not running.done:
+        try:
+            return running.wait(bar.every_s)
+        except TimeoutError:
+            bar.show(running)  # or the job itself broke off with this error: then it is done
+    return running.wait()
+
+
+def wait_or_stop(running: RunningJob, bar: NoBar) -> JobResult:
+    """The first Ctrl-C lets what is under way end, the second stops at once; then it is raised [F2]."""
+    try:
+        return wait_until_done(running, bar)
+    except KeyboardInterrupt:
+        running.stop()
+        try:
+            wait_until_done(running, bar)
+        except KeyboardInterrupt:
+            running.stop(now=True)
+            wait_until_done(running, NoBar())
+        raise
 
 
 def line(running: RunningJob, seconds: float, width: int = 24) -> str:

@@ -115,6 +115,8 @@ DRAWING = (
     rf"(?>[^<]++|</?(?i:{_SHAPES})(?=[{W}/>])(?>[{W}/]*+{_ATTRIBUTE}){{0,32}}+[{W}/]*+>|<{COMMENT})*+"
     rf"</[sS][vV][gG][{W}]*+>"
 )
+# What follows a <select> that holds nothing but choices, to its end tag, which closes them all.
+CHOICES = rf"(?>[^<]++|</?(?i:option|optgroup)(?=[{W}/>]){_ATTRIBUTES}>|<{COMMENT})*+</(?i:select)[{W}]*+>"
 _SVG_DRAWING = re.compile(rf"<{DRAWING}")
 
 
