@@ -192,9 +192,12 @@ class Pace(PaceState):
         if permit.state is ISSUED:
             self._land(permit)
         permit.state = SETTLED
-        _, _, elapsed_s, retry_after_s, quota, _ = answer
-        until_was = NEVER if self.trouble is None else self.trouble.blocked_until
-        outcome = self._judge(answer)
+        status, failure, elapsed_s, retry_after_s, quota, challenge = answer
+        trouble, outcome = self.trouble, SUCCESS
+        until_was = NEVER if trouble is None else trouble.blocked_until
+        # Nearly every answer is a page, or that there is none, of a domain that never said anything else.
+        if trouble or failure or challenge or status is None or status >= 500 or status in _TELLING:
+            outcome = self._judge(answer)
         if elapsed_s is not None and outcome is not IGNORED:
             self.latency_ring = remember(self.latency_ring, elapsed_s)
             was_s = self.latency_s
@@ -210,15 +213,18 @@ class Pace(PaceState):
         used_up_s = 0.0
         if quota is not None:
             used_up_s = self._obey(quota, permit.sent_at, now)
-        elif self.trouble is not None and self.trouble.quota is not None:
-            self.trouble.quota.answered_without(now)
-        if self.trouble is not None and self.trouble.blocked_until > until_was:
-            if retry_after_s is not None or used_up_s:
-                self._tell_pause(answer, used_up_s, until_was, now)
-            if self.machine is not None:
-                self.machine.block(self.domain, self.blocked_until)
+        trouble = self.trouble
+        if trouble is not None:
+            if quota is None and trouble.quota is not None:
+                trouble.quota.answered_without(now)
+            if trouble.blocked_until > until_was:
+                if retry_after_s is not None or used_up_s:
+                    self._tell_pause(answer, used_up_s, until_was, now)
+                if self.machine is not None:
+                    self.machine.block(self.domain, trouble.blocked_until)
         self._respace()
-        if abs(self.strategy.delay_s - self.told_delay_s) > TOLD * self.told_delay_s:
+        delay_s, told_s = self.strategy.delay_s, self.told_delay_s
+        if delay_s != told_s and abs(delay_s - told_s) > TOLD * told_s:
             self._tell_pace()
             if self.strategy.learned:
                 self._trouble().unsaved = True  # how much more it bears is dearly learned, too
@@ -227,11 +233,7 @@ class Pace(PaceState):
 
     def _judge(self, answer: Answer) -> Outcome:
         status, failure, _, retry_after_s, _, challenge = answer
-        trouble = self.trouble
-        if trouble is None:
-            if failure is None and not challenge and status is not None and status < 500 and status not in _TELLING:
-                return SUCCESS  # a page, or that there is none
-            trouble = self._trouble()
+        trouble = self._trouble()
         trouble.note_status(status)
         if challenge:
             return LIMITED
@@ -254,7 +256,7 @@ class Pace(PaceState):
             if block.probe_successes >= self._probes_max():
                 self._close(block, permit, now)
             return
-        hold_s = self.strategy.on_ok(permit, elapsed_s, self.latency_s, self.in_flight, now)
+        hold_s = self.strategy.on_ok(permit, elapsed_s, self.latency_s, len(self.flying or ()), now)
         if hold_s > 0:
             self._block_until(now + hold_s)
 
