@@ -230,9 +230,10 @@ class _Turn:
 
     def _reserve(self, pace: Pace, now: float, waiter: Waiter | None) -> IssuedPermit | None:
         shard = self._shard
-        if now < pace.blocked_until and pace.circuit == "open" and not self.wait_if_open:
+        trouble = pace.trouble
+        if trouble is not None and now < trouble.blocked_until and pace.circuit == "open" and not self.wait_if_open:
             shard.totals.denied += 1
-            wait_s = pace.blocked_until - now
+            wait_s = trouble.blocked_until - now
             raise CircuitOpen(
                 f"{pace.domain} keeps failing; not asked for another {wait_s:.1f} s",
                 domain=pace.domain,

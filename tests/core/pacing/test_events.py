@@ -197,7 +197,7 @@ def test_what_is_learned_between_refusals_is_to_be_kept_as_well(strategy: Strate
     story.visits(2, LIMITED)
     story.visits(2)
     assert story.pace.block is None
-    story.pace.unsaved = False  # handed out
+    story.pace.saved()  # handed out
     for _ in range(2_000):
         told = len(story.events)
         story.visit(OK)

@@ -127,7 +127,7 @@ class Commons:
         """What was learned is worth keeping for each crawl that was there, in whatever file it keeps it."""
         for pace in self.paces.values():
             if pace.unsaved:
-                pace.unsaved = False
+                pace.saved()
                 for member in self.crawling(pace.domain):
                     member.to_save.add(pace.domain)
 

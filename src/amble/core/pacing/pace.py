@@ -28,7 +28,6 @@ from amble.core.pacing.permit import ISSUED, LOST, SETTLED, Permit
 from amble.core.pacing.quota_window import QuotaWindow
 from amble.core.pacing.state import NEVER, SILENT, TOLD, PaceState
 from amble.core.pacing.strategies.base import ALONE_S
-from amble.core.pacing.trouble import Trouble
 from amble.core.quota import Quota
 from amble.errors import AlreadySettled
 
@@ -55,13 +54,16 @@ class Pace(PaceState):
 
         While all slots are taken that instant is when the oldest permit counts as lost: ask again at any settling.
         """
-        not_before = self.last_start + self.gap_s
-        if self.blocked_until > not_before:
-            not_before = self.blocked_until
+        not_before, trouble = self.last_start + self.gap_s, self.trouble
+        if trouble is not None and trouble.blocked_until > not_before:
+            not_before = trouble.blocked_until
         if now < not_before:
             return not_before
-        if self.quota is not None and now < (spent_until := self.quota.spent_until(self.in_flight)):
-            return spent_until  # or sooner, when one under way turns out to have been counted
+        block = None
+        if trouble is not None:
+            block = trouble.block
+            if trouble.quota is not None and now < (spent_until := trouble.quota.spent_until(self.in_flight)):
+                return spent_until  # or sooner, when one under way turns out to have been counted
         if self.flying is not None and now >= self.flying[0].sent_at + HANGS_S and self._hangs(now):
             if self.machine is not None:
                 self.machine.block(self.domain, self.blocked_until)
@@ -69,7 +71,6 @@ class Pace(PaceState):
         if self.leaving is not None and self.gap_s > 0 and now < (lost_at := self._lost_at(self.leaving)):
             self.leaving.awaited = True  # when it leaves is when the gap begins
             return lost_at
-        block = self.block
         while (flying := self.flying) is not None and (
             len(flying) >= self.parallel or self.strategy.alone or (block and block.probes_out >= self._probes_max())
         ):
@@ -94,8 +95,8 @@ class Pace(PaceState):
         self.seq += 1
         in_flight = 1 if flying is None else len(flying) + 1
         permit = Permit(
-            self.domain, self.seq, now, self.last_start, self.epoch, self.gap_s, self.source, in_flight,
-            block is not None,
+            self.domain, self.seq, now, self.last_start, 0 if trouble is None else trouble.epoch, self.gap_s,
+            self.source, in_flight, block is not None,
         )  # fmt: skip
         if shared is not None:
             permit.shared, permit.holder = shared, self.shared
@@ -205,8 +206,12 @@ class Pace(PaceState):
         if permit.state is ISSUED:
             self._land(permit)
         permit.state = SETTLED
-        _, _, elapsed_s, retry_after_s, quota, _ = answer
-        outcome, until_was = self._judge(answer), self.blocked_until
+        status, failure, elapsed_s, retry_after_s, quota, challenge = answer
+        trouble, outcome = self.trouble, SUCCESS
+        until_was = NEVER if trouble is None else trouble.blocked_until
+        # Nearly every answer is a page, or that there is none, of a domain that never said anything else.
+        if trouble or failure or challenge or status is None or status >= 500 or status in _TELLING:
+            outcome = self._judge(answer)
         if elapsed_s is not None and outcome is not IGNORED:
             self.latency_ring = remember(self.latency_ring, elapsed_s)
             was_s = self.latency_s
@@ -222,30 +227,27 @@ class Pace(PaceState):
         used_up_s = 0.0
         if quota is not None:
             used_up_s = self._obey(quota, permit.sent_at, now)
-        elif self.quota is not None:
-            # Until its end a window holds, whatever a page of another kind leaves out.
-            self.quota.answered_without()
-            if now >= self.quota.until:
-                self.quota.gap_s = 0.0
-        if self.blocked_until > until_was:
-            if retry_after_s is not None or used_up_s:
-                self._tell_pause(answer, used_up_s, until_was, now)
-            if self.machine is not None:
-                self.machine.block(self.domain, self.blocked_until)
+        trouble = self.trouble
+        if trouble is not None:
+            if quota is None and trouble.quota is not None:
+                trouble.quota.answered_without(now)
+            if trouble.blocked_until > until_was:
+                if retry_after_s is not None or used_up_s:
+                    self._tell_pause(answer, used_up_s, until_was, now)
+                if self.machine is not None:
+                    self.machine.block(self.domain, trouble.blocked_until)
         self._respace()
-        if abs(self.strategy.delay_s - self.told_delay_s) > TOLD * self.told_delay_s:
+        delay_s, told_s = self.strategy.delay_s, self.told_delay_s
+        if delay_s != told_s and abs(delay_s - told_s) > TOLD * told_s:
             self._tell_pace()
-            self.unsaved = self.unsaved or self.strategy.learned  # how much more it bears is dearly learned, too
+            if self.strategy.learned:
+                self._trouble().unsaved = True  # how much more it bears is dearly learned, too
         events, self.events = self.events, SILENT
         return events
 
     def _judge(self, answer: Answer) -> Outcome:
         status, failure, _, retry_after_s, _, challenge = answer
-        trouble = self.trouble
-        if trouble is None:
-            if failure is None and not challenge and status is not None and status < 500 and status not in _TELLING:
-                return SUCCESS  # a page, or that there is none
-            trouble = self.trouble = Trouble()
+        trouble = self._trouble()
         trouble.note_status(status)
         if challenge:
             return LIMITED
@@ -256,37 +258,37 @@ class Pace(PaceState):
         return outcome_of(status, failure)
 
     def _succeeded(self, permit: Permit, elapsed_s: float | None, now: float) -> None:
+        trouble = self.trouble
         self.successes += 1
-        if permit.epoch != self.epoch:
-            return  # sent before the block was known: says nothing about what holds now
-        self.success_streak += 1
+        if trouble is not None:
+            if permit.epoch != trouble.epoch:
+                return  # sent before the block was known: says nothing about what holds now
+            trouble.succeed(now)
         self.seen_at = permit.sent_at
-        if self.trouble is not None:
-            self.trouble.succeed(now)
-        block = self.block
-        if block is not None:
+        if trouble is not None and (block := trouble.block) is not None:
             block.probe_successes += 1
             if block.probe_successes >= self._probes_max():
                 self._close(block, permit, now)
             return
-        hold_s = self.strategy.on_ok(permit, elapsed_s, self.latency_s, self.in_flight, now)
+        hold_s = self.strategy.on_ok(permit, elapsed_s, self.latency_s, len(self.flying or ()), now)
         if hold_s > 0:
-            self.blocked_until = max(self.blocked_until, now + hold_s)
+            self._block_until(now + hold_s)
 
     def _limited(self, permit: Permit, answer: Answer, now: float) -> None:
-        trouble, block = self._trouble(), self.block
+        trouble = self._trouble()
+        block = trouble.block
         trouble.limited += 1
         trouble.limited_at = now
-        if permit.epoch != self.epoch:
+        if permit.epoch != trouble.epoch:
             # One event per block: refusals of requests sent before it was known belong to it.
             if block is not None:
                 block.refused(permit.sent_at, answer.retry_after_s, failing=_is_failure(answer))
             return
-        self.success_streak = 0
+        trouble.success_streak = 0
         trouble.error_streak += 1
-        self.unsaved = True
-        if self.quota is not None:
-            self.quota.refused()
+        trouble.unsaved = True
+        if trouble.quota is not None:
+            trouble.quota.refused()
         if block is None:
             block = self._open(permit, now)
         else:
@@ -309,11 +311,12 @@ class Pace(PaceState):
         self._tell_pace()
 
     def _failed(self, permit: Permit, now: float) -> None:
-        trouble, block = self._trouble(), self.block
+        trouble = self._trouble()
+        block = trouble.block
         trouble.failures += 1
-        if permit.epoch != self.epoch:
+        if permit.epoch != trouble.epoch:
             return
-        self.success_streak = 0
+        trouble.success_streak = 0
         trouble.error_streak += 1
         self.strategy.on_failed(permit, now)
         if block is not None:
@@ -330,7 +333,7 @@ class Pace(PaceState):
         """Feed the breaker; open the circuit when too much fails."""
         trouble = self._trouble()
         reason = trouble.fail(self.bounds.settings, self.successes, self.gap_s, now)
-        block = self.block
+        block = trouble.block
         if reason is None:
             self._hangs(now)
         elif block is None or not block.tripped:
@@ -344,9 +347,10 @@ class Pace(PaceState):
         instant, permit = self._overdue_at()
         if permit is None or now < instant:
             return False
-        self.success_streak = 0
+        trouble = self._trouble()
+        trouble.success_streak = 0
         self.strategy.on_failed(permit, now)
-        count, failed = self.bounds.settings.consecutive_fail_threshold, self.troubles.fail_streak
+        count, failed = self.bounds.settings.consecutive_fail_threshold, trouble.fail_streak
         reason = (
             f"{count} failures in a row, {count - failed} of them overdue" if failed else f"{count} answers overdue"
         )
@@ -381,9 +385,10 @@ class Pace(PaceState):
 
     def _obey(self, quota: Quota, sent_at: float, now: float) -> float:
         """Spend what is left; where nothing is, wait for more. Returns seconds in which to send nothing."""
-        window = self.quota
+        trouble = self._trouble()
+        window = trouble.quota
         if window is None:
-            window = self.quota = QuotaWindow()
+            window = trouble.quota = QuotaWindow()
         in_flight = self.in_flight
         window.told(quota, sent_at, in_flight, now)
         if window.remaining - in_flight < 1:
@@ -397,40 +402,43 @@ class Pace(PaceState):
 
     def pardon(self, now: float) -> Sequence[Event]:
         """What failed here lately was nobody's fault but the network's: as if it had not happened [F9]."""
-        if self.trouble is not None:
-            self.trouble.pardon()
-        block = self.block
-        if block is not None and not block.limited:
-            self.block = None
-            self.epoch += 1
-            if self.machine is not None:
-                self.machine.pardon(self.domain, self.blocked_until, block.until_before)
-            self.blocked_until = block.until_before
-            self.strategy.on_outage(now - block.first_at)
-            self._tell(CircuitClosed(self.domain, now - block.opened_at, "it was the network"))
+        trouble = self.trouble
+        if trouble is not None:
+            trouble.pardon()
+            block = trouble.block
+            if block is not None and not block.limited:
+                trouble.block = None
+                trouble.epoch += 1
+                if self.machine is not None:
+                    self.machine.pardon(self.domain, trouble.blocked_until, block.until_before)
+                trouble.blocked_until = block.until_before
+                self.strategy.on_outage(now - block.first_at)
+                self._tell(CircuitClosed(self.domain, now - block.opened_at, "it was the network"))
         self._respace()
         events, self.events = self.events, SILENT
         return events
 
     def _open(self, permit: Permit, now: float) -> Block:
-        self.epoch += 1
-        self.block = Block(
-            now, permit.sent_at, permit.seq, permit.in_flight, self.blocked_until, self.latency_s
+        trouble = self._trouble()
+        trouble.epoch += 1
+        block = trouble.block = Block(
+            now, permit.sent_at, permit.seq, permit.in_flight, trouble.blocked_until, self.latency_s
         )  # fmt: skip
-        return self.block
+        return block
 
     def _close(self, block: Block, probe: Permit, now: float) -> None:
-        self.block = None
+        trouble = self._trouble()
+        trouble.block = None
         if block.limited:
             self.strategy.on_close(block, probe, now)
-            self.unsaved = True
+            trouble.unsaved = True
             blocked_s = now - block.opened_at
             self._tell(BlockClosed(self.domain, blocked_s, self.strategy.delay_s, self.strategy.note))
             self._tell_pace()
         else:
             self.strategy.on_outage(now - block.first_at)
         if block.tripped:
-            self._trouble().forget_failures()
+            trouble.forget_failures()
             self._tell(CircuitClosed(self.domain, now - block.opened_at, "trial succeeded"))
 
     @property
@@ -447,7 +455,8 @@ class Pace(PaceState):
         return max(block.pause_s, longer_s)
 
     def _probes_max(self) -> int:
-        tripped = self.block is not None and self.block.tripped
+        block = self.block
+        tripped = block is not None and block.tripped
         return self.bounds.settings.half_open_probes if tripped else 1
 
     # -- bookkeeping
@@ -471,8 +480,8 @@ class Pace(PaceState):
             flying.remove(permit)
         if permit.shared is not None and permit.holder is not None:
             permit.holder.give_back(permit.shared)
-        if permit.probe and self.block is not None and permit.epoch == self.epoch:
-            self.block.probes_out -= 1
+        if permit.probe and (block := self.block) is not None and permit.epoch == self.epoch:
+            block.probes_out -= 1
 
     def _lost_at(self, permit: Permit) -> float:
         return permit.sent_at + self.bounds.settings.permit_timeout

@@ -21,7 +21,7 @@ class QuotaWindow:
     A server that rounds down refuses what comes by that bound; from then on its windows are taken to end later.
     """
 
-    __slots__ = ("began", "gap_s", "late_s", "remaining", "size", "until")
+    __slots__ = ("began", "gap_s", "late_s", "remaining", "size", "told_s", "until")
 
     def __init__(self) -> None:
         self.began = 0.0
@@ -29,6 +29,7 @@ class QuotaWindow:
         self.size = self.remaining = 0.0
         self.late_s = 0.0  # how much later than told windows end
         self.gap_s = 0.0  # that spends what is left
+        self.told_s = 0.0  # the longest pause for it that an event told of
 
     def told(self, quota: Quota, sent_at: float, in_flight: int, now: float) -> None:
         """Take in the headers of an answer to a request sent then, while so many others are under way."""
@@ -54,9 +55,12 @@ class QuotaWindow:
             return min(lasts_s / self.size, left_s / left) / sprint
         return left_s / left / EVEN_SHARE
 
-    def answered_without(self) -> None:
-        """An answer did not tell: it may have been counted all the same."""
+    def answered_without(self, now: float) -> None:
+        """An answer did not tell: it may have been counted all the same. Until its end a window holds, whatever a page
+        of another kind leaves out."""
         self.remaining -= 1
+        if now >= self.until:
+            self.gap_s = 0.0
 
     def refused(self) -> None:
         """Refused though there was something left: the server rounds down, and its window is not over yet."""

@@ -70,7 +70,7 @@ class Registry:
                 self.share(pace, self._address_of.pop(domain), now)
             known = self._known.get(domain)
             if known is not None:
-                pace.blocked_until = max(pace.blocked_until, self._blocked.pop(domain, NEVER))
+                pace.leave_alone(self._blocked.pop(domain, NEVER))
                 restore(pace, replace(unpack(domain, known), blocked_until_at=None), now, utc)
             self._paces[domain] = pace
             if self.machine is not None:
@@ -125,7 +125,7 @@ class Registry:
             due = force or self._changed.get(pace.domain, NEVER) <= due_before
             if pace.unsaved and due and worth_keeping(pace, now):
                 self._changed[pace.domain] = now
-                pace.unsaved = False
+                pace.saved()
                 rows.append(learn(pace, now, utc))
         return rows
 

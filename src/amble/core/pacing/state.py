@@ -39,12 +39,8 @@ class PaceState:
     """One domain as it stands; `Pace` is what acts on it."""
 
     __slots__ = (
-        "block",
-        "blocked_until",
         "bounds",
-        "capped",
         "domain",
-        "epoch",
         "events",
         "flying",
         "gap_s",
@@ -55,17 +51,13 @@ class PaceState:
         "leaving",
         "machine",
         "parallel",
-        "quota",
         "seen_at",
         "seq",
         "source",
         "strategy",
-        "success_streak",
         "successes",
         "told_delay_s",
-        "told_quota_s",
         "trouble",
-        "unsaved",
     )
 
     def __init__(self, domain: str, bounds: Bounds, now: float) -> None:
@@ -74,24 +66,18 @@ class PaceState:
         self.strategy = make_strategy(bounds.strategy, bounds.settings)
         self.seen_at = now  # start of the last request that succeeded; before there was one, when the domain was met
         self.last_start = NEVER
-        self.blocked_until = NEVER
         self.gap_s = self.jitter_s = 0.0
-        self.quota: QuotaWindow | None = None  # the window that the server tells of
         self.source = Source.NONE
         self.parallel = bounds.parallel
-        self.capped = False  # whether the strategy allows fewer at once than its delay does
-        self.seq = self.epoch = 0
+        self.seq = 0
         self.flying: list[Permit] | None = None  # issued and not settled, oldest first
         self.leaving: Permit | None = None  # the last one issued, while its request is still on its way out
         self.machine: MachinePace | None = None  # what other processes are told, and tell us
-        self.block: Block | None = None
-        self.trouble: Trouble | None = None
+        self.trouble: Trouble | None = None  # and with it all that follows from more than plain answers
         self.latency_s: float | None = None
         self.latency_ring = b""
-        self.successes = self.success_streak = 0
+        self.successes = 0
         self.told_delay_s = self.strategy.delay_s
-        self.told_quota_s = 0.0  # the longest pause for a quota that an event told of
-        self.unsaved = False
         self.events: Sequence[Event] = SILENT  # not yet handed to the caller
         self.set_crawl_delay(None)
 
@@ -109,24 +95,29 @@ class PaceState:
 
     def leave_alone(self, until: float) -> None:
         """An earlier run was to leave the domain alone until then."""
-        self.blocked_until = max(self.blocked_until, until)
+        if until > self.blocked_until:
+            self._block_until(until)
         self._outlast_block(until)
+
+    def _block_until(self, until: float) -> None:
+        trouble = self._trouble()
+        trouble.blocked_until = max(trouble.blocked_until, until)
 
     def _outlast_block(self, until: float) -> None:
         """What a server asked for holds on where the block it came in turns out to be nobody's fault."""
-        if self.block is not None:
-            self.block.until_before = max(self.block.until_before, until)
+        if (block := self.block) is not None:
+            block.until_before = max(block.until_before, until)
 
     def _asked_to_wait(self, asked_s: float, now: float) -> None:
         # Jitter only upward: never inside the time the server named.
         wait_s = asked_s * (1 + 0.02 * self.bounds.random()) + 0.02
-        self.blocked_until = max(self.blocked_until, now + wait_s)
+        self._block_until(now + wait_s)
         self._outlast_block(now + wait_s)
-        self.unsaved = True  # on a redirect, too: the next run must keep to it
+        self._trouble().unsaved = True  # on a redirect, too: the next run must keep to it
 
     def _stay_away(self, pause_s: float, now: float) -> None:
         # Jitter only upward, so that many domains released together do not return in step.
-        self.blocked_until = max(self.blocked_until, now + pause_s * (1 + 0.1 * self.bounds.random()))
+        self._block_until(now + pause_s * (1 + 0.1 * self.bounds.random()))
 
     # -- other processes
 
@@ -156,8 +147,11 @@ class PaceState:
     @property
     def not_before(self) -> float:
         """The instant of the next start, as far as is known before anything is settled."""
-        not_before = max(self.last_start + self.gap_s, self.blocked_until)
-        return not_before if self.quota is None else max(not_before, self.quota.spent_until(self.in_flight))
+        not_before, trouble = self.last_start + self.gap_s, self.trouble
+        if trouble is None:
+            return not_before
+        not_before = max(not_before, trouble.blocked_until)
+        return not_before if trouble.quota is None else max(not_before, trouble.quota.spent_until(self.in_flight))
 
     @property
     def in_flight(self) -> int:
@@ -173,15 +167,46 @@ class PaceState:
         return self.trouble or _CALM
 
     @property
+    def block(self) -> Block | None:
+        return self.troubles.block
+
+    @property
+    def blocked_until(self) -> float:
+        return self.troubles.blocked_until
+
+    @property
+    def epoch(self) -> int:
+        return self.troubles.epoch
+
+    @property
+    def quota(self) -> QuotaWindow | None:
+        return self.troubles.quota
+
+    @property
+    def success_streak(self) -> int:
+        return self.successes if self.trouble is None else self.trouble.success_streak
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether something was learned that was not handed out."""
+        return self.troubles.unsaved
+
+    def saved(self) -> None:
+        """All that is worth keeping was handed out."""
+        if self.trouble is not None:
+            self.trouble.unsaved = False
+
+    @property
     def last_success(self) -> float | None:
         return self.seen_at if self.successes else None
 
     @property
     def circuit(self) -> str:
         """closed, open, or half_open as soon as a trial request is out."""
-        if self.block is None or not self.block.tripped:
+        block = self.block
+        if block is None or not block.tripped:
             return "closed"
-        return "half_open" if self.block.probes_out or self.block.probe_successes else "open"
+        return "half_open" if block.probes_out or block.probe_successes else "open"
 
     def idle_since(self) -> float:
         """When anything last happened here."""
@@ -200,8 +225,9 @@ class PaceState:
         gap_s, source = bounds.gap_s, bounds.source
         if strategy.gap_s > gap_s:
             gap_s, source = strategy.gap_s, LEARNED
-        if self.quota is not None and self.quota.gap_s > gap_s:
-            gap_s, source = self.quota.gap_s, QUOTA
+        trouble = self.trouble
+        if trouble is not None and trouble.quota is not None and trouble.quota.gap_s > gap_s:
+            gap_s, source = trouble.quota.gap_s, QUOTA
         if self.jitter_s:
             gap_s += self.jitter_s
         self.gap_s, self.source = gap_s, source
@@ -213,10 +239,12 @@ class PaceState:
         bounds, delay_s = self.bounds, self.strategy.delay_s
         steps = math.floor((delay_s - bounds.baseline_s) / bounds.settings.concurrency_step)
         parallel = max(1, bounds.parallel - max(0, steps))
-        cap, capped_before = self.strategy.parallel, self.capped
-        self.capped = cap is not None and cap < parallel
-        if cap is not None and self.capped:
+        cap, capped_before = self.strategy.parallel, self.troubles.capped
+        capped = cap is not None and cap < parallel
+        if cap is not None and capped:
             parallel = cap
+        if capped != capped_before:
+            self._trouble().capped = capped
         if parallel == self.parallel:
             return
         was, self.parallel = self.parallel, parallel
@@ -224,7 +252,7 @@ class PaceState:
         reason = ConcurrencyReason.DELAY_GREW if fewer else ConcurrencyReason.DELAY_FELL
         if bounds_moved:
             reason = ConcurrencyReason.BOUNDS
-        elif fewer and self.capped:
+        elif fewer and capped:
             reason = ConcurrencyReason.CAP_FOUND
         elif not fewer and capped_before:
             reason = ConcurrencyReason.CAP_LIFTED
@@ -234,7 +262,7 @@ class PaceState:
 
     def _trouble(self) -> Trouble:
         if self.trouble is None:
-            self.trouble = Trouble()
+            self.trouble = Trouble(self.successes)
         return self.trouble
 
     def _tell(self, event: Event) -> None:
@@ -254,9 +282,11 @@ class PaceState:
             return
         reason = answer.reason
         if used_up_s > (answer.retry_after_s or 0.0):
-            if wait_s <= LONGER_QUOTA * self.told_quota_s:
-                return  # one of many windows like those before
-            reason, self.told_quota_s = f"quota used up for {used_up_s:.0f} s", wait_s
+            if self.quota is not None:
+                if wait_s <= LONGER_QUOTA * self.quota.told_s:
+                    return  # one of many windows like those before
+                self.quota.told_s = wait_s
+            reason = f"quota used up for {used_up_s:.0f} s"
         self._tell(Paused(self.domain, wait_s, reason))
 
     def __repr__(self) -> str:

@@ -1,12 +1,14 @@
-"""What went wrong at a domain lately: refusals, failures, and the clusters that turn noise into a limit. Pure.
+"""What a domain had to say beside plain answers: refusals, failures, pauses it asked for, quotas it stated. Pure.
 
-Most domains never have any, and then this costs them nothing.
+Most domains never say any of it, and then this costs them nothing.
 """
 
 from __future__ import annotations
 
 import math
 
+from amble.core.pacing.block import Block
+from amble.core.pacing.quota_window import QuotaWindow
 from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.window import FailureWindow
 
@@ -20,15 +22,29 @@ class Trouble:
         "_meant_for",
         "_recent_403",
         "_recent_503",
+        "block",
+        "blocked_until",
+        "capped",
+        "epoch",
         "error_streak",
         "fail_streak",
         "failures",
         "limited",
         "limited_at",
+        "quota",
+        "success_streak",
+        "unsaved",
         "window",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, successes: int = 0) -> None:
+        self.block: Block | None = None
+        self.blocked_until = -math.inf
+        self.epoch = 0  # blocks so far
+        self.success_streak = successes  # since the last refusal or failure
+        self.quota: QuotaWindow | None = None  # the window that the server tells of
+        self.capped = False  # whether the strategy allows fewer at once than its delay does
+        self.unsaved = False  # something was learned that was not handed out
         self.limited = self.failures = 0
         self.limited_at: float | None = None  # when the last refusal came
         self.error_streak = 0  # refusals and failures in a row
@@ -57,6 +73,7 @@ class Trouble:
         return self._meant_for > 0
 
     def succeed(self, now: float) -> None:
+        self.success_streak += 1
         self.error_streak = self.fail_streak = 0
         if self.window is not None:
             self.window.add(False, now)
