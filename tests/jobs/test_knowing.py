@@ -131,7 +131,8 @@ def test_a_block_is_noted_beside_what_was_known(tmp_path: Path) -> None:
         assert isinstance(permit, Permit)
         refused = Answer(status=429, failure=Failure.HTTP_RATE_LIMITED, retry_after_s=600.0)
         changes = Changes(events=[*pace.settle(permit, refused, now)])
-        [met] = job._batches.of(changes, None, None, now, utc).domains
+        store.submit(job._batches.of(changes, None, None, now, utc)).result()
+        [met] = store.load_domains()
     assert met.blocked_until_at is not None
     assert (met.adaptive_delay_seconds, met.adaptive_delay_floor_seconds, met.learned_at) == (2.0, 1.0, NOON)
     assert (met.strategy, met.numbers, met.limited) == ("linear", {"floor_s": 1.0}, 1)

@@ -85,10 +85,10 @@ MUTANTS = (
     Mutant("the same URL twice", INTAKE, "        if not self.seen.add(visit.task):\n            return\n", "        self.seen.add(visit.task)\n", ("L1", "V5")),
     Mutant("the budget counts what is queued, not what was accepted", INTAKE, "overall - self.frontier.spent", "overall - self.frontier.queued", ("L1",)),
     Mutant("stopping forgets what is queued", FRONTIER, "        self.draining = True\n        self._hand_back(changes)", "        self.draining = True\n        for lane in self.lanes.values():\n            lane.drain()", ("L1", "V6")),
-    Mutant("draining sends on", FRONTIER, " and not self.draining and len(self.inflows)", " and len(self.inflows)", ("J1", "L1", "V6")),
+    Mutant("draining sends on", FRONTIER, " and not self.draining and not self._is_flooded", " and not self._is_flooded", ("J1", "L1", "V6")),
     Mutant("a given-up request is not handed back", CRAWL, "            self._on_changes(self.plan.cancelled(ready, now, utc), ready, None, utc)\n", "            pass\n", ("L1", "V6", "V5", "P2")),
     Mutant("a pause does not pause", CRAWL, "            if self._holds:\n                return math.inf\n", "", ("J1",)),
-    Mutant("nothing ready is taken for the end", FRONTIER, "if self.under_way or self.recalls", "if self.recalls", ("V6", "L1")),
+    Mutant("nothing ready is taken for the end", FRONTIER, "if self.under_way or coming", "if coming", ("V6", "L1")),
     Mutant("nobody is told that an answer came", CRAWL, "        self._places.leave(ready.permit)\n        self._settled.set()", "        self._places.leave(ready.permit)", ("V5",)),
     Mutant("the robots.txt answered releases nobody", FRONTIER, "        lane.held = False\n        self._heed", "        self._heed", ("V5", "V6")),
     Mutant("a fault of our own keeps the turn to ask", PATIENCE, "            self.frontier.book.forget_ask(visit.task)\n", "", ("V5", "V6")),
@@ -103,8 +103,8 @@ MUTANTS = (
     Mutant("a page that cannot be had again loses its row", FRONTIER, "if final.visit.stored and final.failure is not None", "if final.visit.url == '' and final.failure is not None", ("R2",)),
     Mutant("what does not fit the window is forgotten", LANES, "        changes.overflow.append(visit)\n", "", ("L1", "V6", "V5", "V0")),
     Mutant("nobody is hungry", BACKLOG, "            self.hungry[domain] = None\n", "            pass\n", ("V5",)),
-    Mutant("the end does not wait for the store", FRONTIER, "or self.inflows or self.backlog.busy", "or self.inflows", ("V6", "L1")),
-    Mutant("the end does not wait for what is recalled", FRONTIER, "if self.under_way or self.recalls or", "if self.under_way or", ("V6", "L1")),
+    Mutant("the end does not wait for the store", FRONTIER, " or self.backlog.busy", "", ("V6", "L1")),
+    Mutant("the end does not wait for what is recalled", FRONTIER, "coming = self.recalls or ", "coming = ", ("V6", "L1")),
     Mutant("what is claimed for a crawl that has stopped is lost", INTAKE, "                changes.finals.append(Final(visit, *STOPPED))", "                pass", ("L1", "V6")),
     Mutant("a deferred domain is claimed for all the same", FRONTIER, "            self.deferred += self.backlog.leave(lane.domain)", "            self.backlog.leave(lane.domain)", ("L1", "V6", "V5")),
     Mutant("a resumed job has its budgets per domain anew", INTAKE, "        frontier.pages.update(pages)\n", "", ("L1",)),
@@ -138,6 +138,9 @@ MUTANTS = (
     Mutant("a guess is not late", LANE, "rank, self._late_in = _LATE, self._late_in or LATE_AFTER", "rank, self._late_in = _SITEMAP, 0", ("G1",)),
     Mutant("a late guess never has its turn", LANE, "return _PAGE if self.under_way else _LATE", "return _PAGE", ("V6", "V5")),
     Mutant("half of the longest Retry-After is kept", "core/answer.py", "min(asked_s, retry_after_max_s)", "min(asked_s, 0.5 * retry_after_max_s)", ("P3",)),
+    Mutant("what the WHERE does not take is taken", INTAKE, "zip(part.visits, taken, strict=True) if not is_taken", "zip(part.visits, taken, strict=True) if False", ("W1",)),
+    Mutant("the end does not wait for what is judged", FRONTIER, " or self.unjudged or", " or", ("V6", "L1")),
+    Mutant("what is being judged at a stop is lost", FRONTIER, "(*self.inflows, *(part.rest for part in self.unjudged))", "tuple(self.inflows)", ("L1", "V6")),
 )  # fmt: skip
 
 

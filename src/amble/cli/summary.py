@@ -31,6 +31,7 @@ def result_of(job: Job, result: JobResult) -> dict[str, Any]:
         "ends": dict(result.ends),
         "left_out": {reason: count for reason, count in result.left_out.items() if count},
         "limit_reached": limit_reached(result),
+        "set_apart": dict(result.set_apart),
         "requests": result.requests,
         "limited": result.limited,
         "bytes": result.body_bytes,
@@ -50,6 +51,7 @@ def summary(job: Job, result: JobResult, into: str) -> str:
         f" {result.pages} pages, {result.requests} requests, {result.limited} x 429, {size(result.body_bytes)}",
         f"URLs: {ends or 'none'}",
         *([f"links left out: {left}"] if left else []),
+        *_set_apart(result),
         *([f"slowest: {_slowest_told(slow)}"] if slow else []),
         *_long_delays(job),
         *([f"go on with it: {command()} resume {safe(into)}"] if result.status in UNFINISHED else []),
@@ -63,6 +65,11 @@ def summary(job: Job, result: JobResult, into: str) -> str:
         "  SELECT domain, count(*), round(avg(actual_gap_s), 2) AS gap_s FROM amble.requests GROUP BY ALL;",
     ]
     return "\n".join(lines)
+
+
+def _set_apart(result: JobResult) -> list[str]:
+    tables = ", ".join(f"{count} of {safe(table)}" for table, count in result.set_apart.most_common())
+    return [f"rows that could not be stored: {tables}; SELECT * FROM amble.rejected"] if tables else []
 
 
 def _private(result: JobResult) -> list[str]:

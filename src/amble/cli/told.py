@@ -16,6 +16,7 @@ from amble.core.pacing.events import (
     Paused,
     RobotsMissed,
     TailBegan,
+    Warned,
 )
 
 MISSED_TOLD_MAX = 10  # domains whose robots.txt cannot be had
@@ -54,7 +55,7 @@ class Told:
             return f"down, it seems: {event.reason} ({event.detail}); waiting, with a trial now and then"
         if isinstance(event, NetworkBack):
             return f"back after {event.down_s:.0f} s"
-        if isinstance(event, NobodyReached):
+        if isinstance(event, NobodyReached | Warned):
             return event.reason
         # A refusal may settle an estimate below a delay that was only a trial: no news beside "left alone for".
         news = isinstance(event, PaceChanged) and event.delay_s < event.was_s and event.reason != _REFUSED
@@ -93,10 +94,11 @@ def _domains(count: int) -> str:
 
 def is_job_news(event: Event) -> bool:
     """What is said even where nobody watches the single domains."""
-    return isinstance(event, NetworkDown | NetworkBack | NobodyThere | TailBegan)
+    return isinstance(event, NetworkDown | NetworkBack | NobodyThere | TailBegan | Warned)
 
 
 def is_trouble(event: Event) -> bool:
     return isinstance(
-        event, BlockOpened | CircuitOpened | NetworkDown | NobodyReached | NobodyThere | RobotsMissed | TailBegan
+        event,
+        BlockOpened | CircuitOpened | NetworkDown | NobodyReached | NobodyThere | RobotsMissed | TailBegan | Warned,
     )

@@ -12,7 +12,6 @@ from amble.core.frontier.visit import Kind
 from amble.core.pacing.events import BlockOpened, CircuitOpened, Paused
 from amble.fetcher import FetchResult
 from amble.jobs import rows
-from amble.jobs.rows import Recall
 from amble.store.seam import Batch, ChainEndRow, PageConfirmed, PageLinks, PageRow, RedirectRow, TaskState
 
 # Enum members by a plain name: looking them up in their class takes several times as long.
@@ -32,14 +31,13 @@ def must_outlast_us(batch: Batch, changes: Changes) -> bool:
 class Batches:
     """Those of one job. Made for every request, so nothing is gone through that holds nothing."""
 
-    def __init__(self, job_id: int, session: int, settings: VisitSettings, frontier: Frontier, earlier: Recall, *,
+    def __init__(self, job_id: int, session: int, settings: VisitSettings, frontier: Frontier, *,
         extracts: bool = False,
     ) -> None:  # fmt: skip
         self._job_id = job_id
         self._session = session
         self._settings = settings
         self._frontier = frontier
-        self._earlier = earlier
         self._extracts = extracts  # what is not to be kept of a page is to be read first
 
     def of(self, changes: Changes, ready: Ready | None, result: FetchResult | None, now: float, utc: datetime) -> Batch:
@@ -62,7 +60,7 @@ class Batches:
             discovered=discovered,
             requests=[rows.request_row(ready, result, job_id, self._session, utc)] if ready and result else (),
             # With the receipt, not some time later: should this be the last that is stored, the next run must know.
-            domains=rows.limits_met(frontier.registry, changes, ready, now, utc, self._earlier),
+            domains=rows.limits_met(frontier.registry, changes, ready, now, utc),
             robots=frontier.book.dump_changed() if ready and ready.visit.kind is _ROBOTS else (),
         )
 

@@ -22,7 +22,7 @@ from amble.core.frontier.backlog import Window
 from amble.core.frontier.changes import Changes, Ready, State
 from amble.core.frontier.visit import FoundBy, Visit
 from amble.core.outcome import Failure
-from amble.core.pacing.events import Event, NetworkBack
+from amble.core.pacing.events import Event, NetworkBack, Warned
 from amble.core.seeds import Seed, seed_url
 from amble.core.urls import domain_of
 from amble.crawl import Crawl
@@ -30,7 +30,6 @@ from amble.errors import AddressRefused, StoreError
 from amble.fetcher import Fetcher, FetchResult, Resolver
 from amble.jobs import knowing, rows
 from amble.jobs.batches import Batches, must_outlast_us
-from amble.jobs.earlier import Earlier
 from amble.jobs.shared import Shared
 from amble.jobs.source import StoreSource
 from amble.jobs.supply import Supply
@@ -68,6 +67,7 @@ class JobResult:
     skipped: int = 0
     limited: int = 0
     stored: int = 0  # URLs that were there already and were not asked for
+    set_apart: Counter[str] = field(default_factory=Counter)  # table -> rows of it that could not be stored
     private: dict[str, None] = field(default_factory=dict)  # seeds' places that would need `allow_private`; some
     requests: int = 0
     body_bytes: int = 0
@@ -115,6 +115,7 @@ class Job:
         session = int(self.clock.utc().timestamp() * 1_000_000)  # receipts of two runs must not be taken for one
         self._taken_up = False
         self._stored: Future[None] | None = None  # the promise for what was handed over last
+        self._rejections_told = len(store.rejections)
         self.loaded = False  # what the store knows
         self.membership = shared.join(settings, self.clock) if shared is not None else None
         self.plan = make_plan(
@@ -133,14 +134,13 @@ class Job:
             on_changes=self._on_changes,
         )
         self.workers = self._share_out(policy, resolver, sharing)
-        self._earlier = Earlier(store)
-        earlier, extracts = self._earlier.of, store.extracts(row.id)
-        self._batches = Batches(row.id, session, settings.visiting, self.plan.frontier, earlier, extracts=extracts)
+        extracts = store.extracts(row.id)
+        self._batches = Batches(row.id, session, settings.visiting, self.plan.frontier, extracts=extracts)
         self._judge = store.judge_of(row.id)
-        self.plan.judge = self._judge
+        self.plan.has_where = self._judge is not None
         if settings.visiting.max_crawl_pages is not None:
             self.plan.tried = store.tried(row.id)
-        source = StoreSource(store, row.id, update_stale=settings.visiting.update_stale)
+        source = StoreSource(store, row.id, update_stale=settings.visiting.update_stale, judge=self._judge)
         self._supply = Supply(self.plan, source, self.clock, self._supplied)
         self.crawl.on_wants = self._supply.look
 
@@ -152,7 +152,8 @@ class Job:
         briefing = Briefing(self.settings.fetching, policy, resolver, local.wants)
         self.crawl.visitor = workers = Workers(
             local, self._fetcher, briefing, queued=lambda: self.plan.frontier.queued, seen=self.plan.seen,
-            on_begin=lambda: self.store.store_in_bulk(self.row.id, True), on_fail=self.crawl.fail, sharing=sharing,
+            on_begin=lambda: self.store.store_in_bulk(self.row.id, True), on_fail=self.crawl.fail,
+            on_death=self._worker_died, sharing=sharing,
         )  # fmt: skip
         return workers
 
@@ -215,13 +216,15 @@ class Job:
                 self._judge.close()
             self.result.seconds = self.clock.monotonic() - began
             self.result.status = self._status()
-            await self._recall_unlearned()
             self._keep(last=True)
             counters = self.result.counters(self.row.counters)
             error = self._error(sys.exception()) or ""
             change = JobChange(self.row.id, self.result.status, self.clock.utc(), error, counters)
             await asyncio.wrap_future(self.store.set_job_state(change))
             await asyncio.wrap_future(self.store.flush())
+            self._tell_rejections()
+        if (why := self.plan.why_no_seed()) is not None:
+            self._warn("where", why)
         return self.result
 
     # -- in
@@ -336,15 +339,31 @@ class Job:
             counted.body_bytes += result.body_bytes
             counted.limited += result.status == 429
 
+    def _warn(self, about: str, what: str) -> None:
+        """To whoever listens; else to the log, which says it on standard error where a program has set up none."""
+        if self._listeners:
+            self._tell((Warned(about, what),))
+        else:
+            log.warning("job %d: %s: %s", self.row.id, about, what)
+
+    def _worker_died(self, pid: int, how: str, in_hand: int) -> None:
+        requests = f"{in_hand} request{'' if in_hand == 1 else 's'}"
+        self._warn("workers", f"process {pid}, which fetched and read pages, {how}; it had {requests} in hand")
+
+    def _tell_rejections(self) -> None:
+        found, job_id = self.store.rejections, self.row.id
+        new = [each for each in found[self._rejections_told :] if each.job_id in (None, job_id)]
+        self._rejections_told = len(found)
+        if new:
+            self.result.set_apart.update(each.table for each in new)
+            rows = f"{len(new)} row{'' if len(new) == 1 else 's'}"
+            self._warn("store", f"{rows} could not be stored, see amble.rejected: {new[-1].reason}")
+
     async def _keep_learning(self) -> None:
         while True:
             await asyncio.sleep(KEEP_EVERY_S)
             self._keep(last=False)
-
-    async def _recall_unlearned(self) -> None:
-        """What the file knows of domains that taught us nothing: their last rows must not take it away."""
-        unlearned = [pace.domain for pace in self.plan.frontier.registry.own() if not pace.strategy.learned]
-        await asyncio.to_thread(self._earlier.read, unlearned)
+            self._tell_rejections()
 
     def _keep(self, *, last: bool) -> None:
         now, utc = self.clock.monotonic(), self.clock.utc()
@@ -356,7 +375,7 @@ class Job:
             paces = [pace for pace in map(registry.find, learned) if pace is not None]
         domains: list[DomainRow] = []
         for pace in paces:
-            domains.append(rows.domain_row(pace, rows.to_keep(pace, self._earlier.of, now, utc), utc, now))
+            domains.append(rows.domain_as_it_stands(pace, now, utc))
             learned.pop(pace.domain, None)
         domains += [rows.evicted_row(row, utc) for row in learned.values()]
         registry.sweep(now, utc)  # now that what was learned of them is kept

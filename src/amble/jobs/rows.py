@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Protocol
@@ -38,12 +37,6 @@ from amble.store.seam import (
 
 LONGEST_GAP_S = 3_600.0  # no crawl delay that is kept is longer
 CLOCK_TRUST = timedelta(minutes=15)  # a server's clock further off than this is not used
-
-Recall = Callable[[str], Learned | None]  # what earlier runs learned of a domain
-
-
-def _nothing(domain: str) -> None:
-    """Where there were no earlier runs."""
 
 
 class Paces(Protocol):
@@ -230,18 +223,12 @@ def _with(row: DomainRow, learned: Learned) -> DomainRow:
     )
 
 
-def to_keep(pace: Pace, earlier: Recall, now: float, utc: datetime) -> Learned | None:
-    """What was learned of a domain: in this run, or if nothing was, in an earlier one, as of its own day."""
-    now_learned = learn(pace, now, utc) if worth_keeping(pace, now) else None
-    before = None if pace.strategy.learned else earlier(pace.domain)
-    if before is None:
-        return now_learned
-    return replace(before, blocked_until_at=now_learned.blocked_until_at if now_learned else None)
+def domain_as_it_stands(pace: Pace, now: float, utc: datetime) -> DomainRow:
+    """With what this run has learned of it; if that is nothing, the store keeps what earlier runs have."""
+    return domain_row(pace, learn(pace, now, utc) if worth_keeping(pace, now) else None, utc, now)
 
 
-def limits_met(
-    registry: Paces, changes: Changes, ready: Ready | None, now: float, utc: datetime, earlier: Recall = _nothing
-) -> list[DomainRow]:
+def limits_met(registry: Paces, changes: Changes, ready: Ready | None, now: float, utc: datetime) -> list[DomainRow]:
     """What was just learned of domains that refused us, asked us to wait, or answer again."""
     asked = None if ready is None else registry.find(ready.permit.domain)
     blocked = asked is not None and asked.blocked_until > now  # also where a Retry-After came with a page
@@ -251,7 +238,7 @@ def limits_met(
     if asked is not None and blocked:
         domains.add(asked.domain)
     paces = [pace for pace in map(registry.find, sorted(domains)) if pace is not None and worth_keeping(pace, now)]
-    return [domain_row(pace, to_keep(pace, earlier, now, utc), utc, now) for pace in paces]
+    return [domain_as_it_stands(pace, now, utc) for pace in paces]
 
 
 def last_starts(domains: Iterable[DomainRow], now: float, utc: datetime) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from amble.core.frontier.recall import Recall, Stored, listed
 from amble.core.frontier.visit import Visit
@@ -11,14 +11,17 @@ from amble.jobs import rows
 from amble.jobs.supply import Read
 from amble.store.seam import Store, TaskRow
 
+Judge = Callable[[Sequence[Visit]], Sequence[bool]]
+
 
 class StoreSource:
     """The store as one job sees it. See `amble.jobs.supply.Source`."""
 
-    def __init__(self, store: Store, job_id: int, *, update_stale: bool) -> None:
+    def __init__(self, store: Store, job_id: int, *, update_stale: bool, judge: Judge | None = None) -> None:
         self._store = store
         self._job_id = job_id
         self._update_stale = update_stale
+        self._judge = judge  # which is asked by one thread at a time
 
     async def pages(self, recalls: Sequence[Recall]) -> dict[str, Stored]:
         return await asyncio.to_thread(self._pages, recalls)
@@ -55,6 +58,9 @@ class StoreSource:
             await asyncio.wrap_future(self._store.flush())
             found += await asyncio.to_thread(self._claim, missed, per_domain)
         return [rows.visit_of(row) for row in found]
+
+    async def judge(self, visits: Sequence[Visit]) -> Sequence[bool]:
+        return [True] * len(visits) if self._judge is None else await asyncio.to_thread(self._judge, visits)
 
     def _claim(self, domains: Sequence[str], per_domain: int) -> list[TaskRow]:
         return self._store.claim(self._job_id, per_domain * len(domains), per_domain=per_domain, domains=domains)

@@ -1,4 +1,5 @@
-"""What a crawl asks of its store while it runs: pages crawled before, sitemaps read lately, tasks that lie there.
+"""What a crawl asks of its store while it runs: pages crawled before, sitemaps read lately, tasks that lie there, and
+whether its WHERE takes what was found.
 
 One thing at a time and away from the event loop; whatever comes back goes to the plan in slices. Nothing polls: the
 crawl says when it has changed, and is woken when something has come.
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from amble.clock import Clock
 from amble.core.frontier.changes import Changes
+from amble.core.frontier.following import Unjudged
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.frontier.recall import Recall, Stored
 from amble.core.frontier.visit import Kind, Visit
@@ -37,6 +40,8 @@ class Source(Protocol):
 
     async def sitemap(self, url: str) -> Read: ...
     async def claim(self, domains: Sequence[str], per_domain: int) -> list[Visit]: ...
+    async def judge(self, visits: Sequence[Visit]) -> Sequence[bool]:
+        """Whether the WHERE of the crawl takes each of them."""
 
 
 class Supply:
@@ -53,7 +58,7 @@ class Supply:
     def look(self) -> None:
         """Whether the plan wants anything of the store now."""
         frontier = self._plan.frontier
-        if frontier.to_recall or frontier.backlog.hungry:
+        if frontier.to_recall or frontier.backlog.hungry or frontier.to_judge:
             self._wanted.set()
 
     def close(self) -> None:
@@ -68,6 +73,10 @@ class Supply:
 
     async def _serve(self) -> bool:
         """One round of whatever is wanted. Whether anything was."""
+        parts = list(self._plan.frontier.to_judge)
+        self._plan.frontier.to_judge.clear()
+        if parts:
+            await self._judge(parts)
         queue = self._plan.frontier.to_recall
         recalls = [queue.popleft() for _ in range(min(len(queue), RECALL_MAX))]
         pages = [recall for recall in recalls if recall.visit.kind is Kind.PAGE]
@@ -82,7 +91,15 @@ class Supply:
         if domains:
             visits = await self._source.claim(domains, portion)
             self._tell(self._plan.claimed(visits, domains, self._clock.monotonic(), self._clock.utc()))
-        return bool(recalls or domains)
+        return bool(parts or recalls or domains)
+
+    async def _judge(self, parts: Sequence[Unjudged]) -> None:
+        """All together: each look at a database costs something."""
+        taken = iter(await self._source.judge([visit for part in parts for visit in part.visits]))
+        for part in parts:
+            own = list(islice(taken, len(part.visits)))
+            self._tell(self._plan.judged(part, own, self._clock.monotonic(), self._clock.utc()))
+            await asyncio.sleep(0)
 
     async def _recall(self, recalls: Sequence[Recall]) -> None:
         held = await self._source.pages(recalls)

@@ -22,7 +22,7 @@ from amble.crawl import Crawl
 from amble.fetcher import Fetcher, FetchResult
 from amble.jobs import knowing, rows
 from amble.jobs.shared import Shared
-from amble.jobs.source import StoreSource
+from amble.jobs.source import Judge, StoreSource
 from amble.jobs.supply import Supply
 from amble.machine_pace import machine_pace
 from amble.settings import Settings
@@ -36,8 +36,9 @@ class Exploration:
     """What is found out: the URLs of each domain, and the pace it would be asked at."""
 
     def __init__(
-        self, store: DuckDBStore, seeds: Sequence[Seed], settings: Settings, clock: Clock, shared: Shared | None
-    ) -> None:
+        self, store: DuckDBStore, seeds: Sequence[Seed], settings: Settings, clock: Clock, shared: Shared | None,
+        judge: Judge | None = None,
+    ) -> None:  # fmt: skip
         self.store = store
         self.seeds = seeds
         self.settings = settings
@@ -47,6 +48,7 @@ class Exploration:
         self.repeated: Counter[str] = Counter()  # requests of ours that the crawl will make again, by domain
         self.requests = 0
         self.late = False  # not everything could be read in time
+        self._judge = judge
         self._asked: set[str] = set()  # domains
         self._session = int(clock.utc().timestamp() * 1_000_000)
         self._membership = shared.join(settings, clock) if shared is not None else None
@@ -56,6 +58,8 @@ class Exploration:
             book=self._membership.book if self._membership else None,
             machine=machine_pace(settings.pacing, clock),
         )  # fmt: skip
+
+        self.plan.has_where = judge is not None
 
     def pace(self, url: str) -> Pace:
         return self.plan.frontier.lane(url, self.clock.monotonic(), self.clock.utc()).pace
@@ -69,7 +73,7 @@ class Exploration:
             in_flight_max=self.settings.fetching.max_total_connections,
             on_changes=self._on_changes,
         )
-        source = StoreSource(self.store, NO_JOB, update_stale=False)
+        source = StoreSource(self.store, NO_JOB, update_stale=False, judge=self._judge)
         supply = Supply(self.plan, source, self.clock, lambda changes: self._supplied(changes, crawl))
         crawl.on_wants = supply.look
         if self._membership is not None:

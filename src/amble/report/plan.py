@@ -17,7 +17,6 @@ from duckdb import DuckDBPyConnection
 from amble.assemble import address_policy
 from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy
-from amble.core.frontier.intake import Judge
 from amble.core.frontier.recall import listed
 from amble.core.frontier.visit import Visit
 from amble.core.robots.verdict import Ask, Refused, Wait
@@ -26,6 +25,7 @@ from amble.core.sitemap.stale import is_stale
 from amble.core.urls import domain_of
 from amble.fetcher import Fetcher, Resolver
 from amble.jobs.shared import Shared
+from amble.jobs.source import Judge
 from amble.report.expect import expect
 from amble.report.exploration import Exploration
 from amble.report.known import Known, known_latencies, stored_pages
@@ -154,8 +154,7 @@ async def explain(
     clock = clock or SystemClock()
     began = clock.monotonic()
     policy = policy or address_policy(settings, typed)
-    explored = Exploration(store, found, settings, clock, shared)
-    explored.plan.judge = judge
+    explored = Exploration(store, found, settings, clock, shared, judge)
     await explored.run(Fetcher(settings.fetching, policy=policy, resolver=resolver, clock=clock), patience_s)
     stored, latencies = await asyncio.to_thread(_look, explored, table)
     asked = _asked(explored, stored)

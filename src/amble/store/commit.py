@@ -21,9 +21,10 @@ from amble.errors import StoreError
 from amble.store import storable
 from amble.store.clauses import Column, insert_extracted
 from amble.store.database import Database
+from amble.store.learning import Learning
 from amble.store.poison import isolate
 from amble.store.rows import Encoded, Row
-from amble.store.seam import UNFINISHED, JobChange, JobStatus, PageConfirmed, PageRow
+from amble.store.seam import UNFINISHED, JobChange, JobStatus, PageConfirmed, PageRow, Rejection, TaskState
 from amble.store.tables import COLUMNS, TargetTable
 
 _REASON_CHARS_MAX = 300
@@ -65,14 +66,17 @@ class Committer:
         utc: Callable[[], datetime],
         step: Callable[[str], None] = no_step,
         extract_of: Callable[[int], Sequence[Column]] = lambda job_id: (),
+        on_rejected: Callable[[Sequence[Rejection]], None] = lambda rejections: None,
     ) -> None:
         self._database = database
         self._connection = database.connect()
         self._targets = targets
         self._extract_of = extract_of
+        self._on_rejected = on_rejected
         self._utc = utc
         self._step = step
         self._appenders: dict[str, Appender] = {}
+        self._learning = Learning()
         self._starved = 0
         self._read_only: dict[int, set[str]] = {}  # of the transaction that is written
         self._domain_rows = 0  # written since it was last looked whether they can be fewer
@@ -159,6 +163,8 @@ class Committer:
         for job_id in {row.job_id for row in encoded.chain_ends}:
             ends = [row for row in encoded.chain_ends if row.job_id == job_id]
             self._targets(job_id).end_chains(self._connection, ends)
+        if domains := encoded.tables.get("domain_log"):
+            encoded.tables["domain_log"] = self._learning.carry_over(self._connection, domains)
         for table, rows in encoded.tables.items():
             self._append(f"amble.{table}", rows)
         self._append("amble.history", history_of(encoded))
@@ -177,7 +183,9 @@ class Committer:
         self._step("committed")
 
     def _note(self, encoded: Encoded) -> None:
-        """Remember what the tables hold now."""
+        """Remember what the tables hold now, and tell what they do not."""
+        if encoded.rejections:
+            self._on_rejected(encoded.rejections)
         self._domain_rows += len(encoded.tables.get("domain_log", ()))
         for target, pages in self._by_target(encoded).items():
             target.note((page.url, page.crawl_time) for page in pages.values())
@@ -288,7 +296,7 @@ class Committer:
 
     def _set_apart(self, encoded: Encoded) -> None:
         """Find the rows that are refused. A page is kept without its text and with the reason; others are noted."""
-        rejected: list[Row] = []
+        rejected = encoded.tables.pop("rejected", [])  # perhaps some were before
         for job_id, pages in encoded.pages.items():
             target = self._targets(job_id)
             good, bad = isolate(list(pages.values()), partial(self._refusal_of_pages, target, ()))
@@ -300,8 +308,15 @@ class Committer:
             fine, refused = isolate(rows, partial(self._refusal_of_rows, table))
             encoded.tables[table] = fine
             rejected += [self._rejection(f"amble.{table}", None, row, reason) for row, reason in refused]
+            if table == "found" and refused:  # what the store was to hold and does not is nobody's to claim
+                lost_bundles = {row[0] for row, _ in refused}
+                encoded.bundles = [
+                    bundle for bundle in encoded.bundles
+                    if bundle.number not in lost_bundles or bundle.state is not TaskState.WAITING
+                ]  # fmt: skip
         if rejected:
             encoded.tables["rejected"] = rejected
+            encoded.rejections = [Rejection(table, job_id, reason) for table, job_id, _, reason, _ in rejected]
 
     def _refusal_of_pages(self, target: TargetTable, stored: Sequence[PageRow], pages: Sequence[PageRow]) -> str | None:
         return self._refusal(lambda: self._write_pages(target, [*stored, *pages]))

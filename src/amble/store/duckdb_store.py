@@ -35,6 +35,7 @@ from amble.store.seam import (
     JobStatus,
     KnownPage,
     LinkRow,
+    Rejection,
     SitemapUrlRow,
     StoreState,
     TaskDone,
@@ -85,7 +86,8 @@ class DuckDBStore:
         self._job_lock = threading.Lock()
         self._targets: dict[TableName, TargetTable] = {}
         self._tasks = Tasks(database)
-        self._committer = Committer(database, self._target_of, utc, step, self._extract_of)
+        self.rejections: list[Rejection] = []  # rows set apart since it was opened, in their order
+        self._committer = Committer(database, self._target_of, utc, step, self._extract_of, self.rejections.extend)
         self._writer = Writer(database, self._committer, numbers, self._tasks.committed, on_state, self._limits)
         atexit.register(self.close)  # a program that ends without closing loses nothing either
 

@@ -18,7 +18,7 @@ _REMEMBERED_MAX = 50_000  # the links that every page of a site has
 
 
 class WhereJudge:
-    """Used by one thread. What it has said about a URL at a depth it says again, without asking."""
+    """Used by one thread at a time. What it has said about a URL at a depth it says again, without asking."""
 
     def __init__(self, database: Database, clauses: Clauses) -> None:
         assert clauses.where_sql is not None

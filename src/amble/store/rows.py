@@ -18,6 +18,7 @@ from amble.store.seam import (
     PageLinks,
     PageRow,
     RedirectRow,
+    Rejection,
     RequestRow,
     SitemapListing,
     TaskDone,
@@ -68,6 +69,7 @@ class Encoded:
     bundles: list[Bundle] = field(default_factory=list)
     done: list[TaskDone] = field(default_factory=list)
     page_count: int = 0
+    rejections: list[Rejection] = field(default_factory=list)
 
 
 def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:

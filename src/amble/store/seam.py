@@ -248,6 +248,14 @@ class JobChange(NamedTuple):
     counters: Mapping[str, int] | None = None
 
 
+class Rejection(NamedTuple):
+    """A row that could not be stored and was set apart, in amble.rejected."""
+
+    table: str
+    job_id: int | None  # None: it does not say of which
+    reason: str
+
+
 class Batch(NamedTuple):
     """What belongs together: stored in one transaction, all of it or nothing."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -36,6 +36,7 @@ class Child(asyncio.BufferedProtocol):
     def __init__(self, timeout_s: float, on_ready: Callable[[Child], None], on_gone: Callable[[Child], None]) -> None:
         self.ready = False
         self.pid = -1
+        self.lost = 0  # visits that it had in hand when it died
         self._timeout_s = timeout_s
         self._on_ready = on_ready
         self._on_gone = on_gone
@@ -55,6 +56,7 @@ class Child(asyncio.BufferedProtocol):
             except BaseException:
                 ours.close()
                 raise
+        self.pid = self._process.pid
         ours.setblocking(False)
         await self._loop.create_connection(lambda: self, sock=ours)
         self._say((briefing,))
@@ -128,6 +130,7 @@ class Child(asyncio.BufferedProtocol):
         self.ready = False
         self._watch.cancel()
         held, self._in_hand = self._in_hand, {}
+        self.lost = len(held)
         for each in held.values():
             each.on_done(None, None)
         if not self._closing:
@@ -151,13 +154,18 @@ class Child(asyncio.BufferedProtocol):
         self._closing = True
         self._transport.abort()
 
-    async def gone(self) -> None:
-        """Wait until the process is no more."""
-        with suppress(subprocess.TimeoutExpired):
-            await asyncio.to_thread(self._process.wait, END_WAIT_S)
-            return
-        self._process.kill()
-        await asyncio.to_thread(self._process.wait)
+    async def gone(self) -> str:
+        """Wait until the process is no more. Returns what became of it."""
+        try:
+            status = await asyncio.to_thread(self._process.wait, END_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = await asyncio.to_thread(self._process.wait)
+        return f"was killed by {_signal_name(-status)}" if status < 0 else f"ended with status {status}"
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:

@@ -57,6 +57,7 @@ class Workers:
         seen: Container[str],
         on_begin: Callable[[], None],
         on_fail: Callable[[BaseException], None],
+        on_death: Callable[[int, str, int], None],
         sharing: Sharing,
     ) -> None:
         self._local = local
@@ -65,6 +66,7 @@ class Workers:
         self._seen = seen
         self._on_begin = on_begin
         self._on_fail = on_fail
+        self._on_death = on_death  # told which process, what became of it, and how many visits it had in hand
         self._settings = briefing.settings
         self.count = threads_of(briefing.settings)  # how many there may be; 1: this process alone
         self._briefing = self._pickled(briefing)
@@ -210,7 +212,7 @@ class Workers:
         """A worker has died. What it had in hand is lost to it and goes back to the plan; another takes its place."""
         self._children.remove(child)
         self._homes = {domain: home for domain, home in self._homes.items() if home is not child}
-        self._see_to(child.gone())
+        self._see_to(self._bury(child))
         self._changed.set()
         if child in self._ready:
             self._ready.remove(child)
@@ -228,6 +230,11 @@ class Workers:
             )
         else:
             self._start()
+
+    async def _bury(self, child: Child) -> None:
+        how = await child.gone()
+        if not self._closed:
+            self._on_death(child.pid, how, child.lost)
 
     def forget_failures(self) -> None:
         """The network is back: names that had no address are looked up anew, whoever comes to fetch from them."""

@@ -301,7 +301,8 @@ class Story:
         pages_flying = [ready.visit for ready in all_flying if ready.visit.kind is Kind.PAGE]
         queued = [v for lane in frontier.lanes.values() for v in lane.visits() if v.kind is Kind.PAGE]
         queued += [recall.visit for recall in frontier.recalls.values() if recall.visit.kind is Kind.PAGE]
-        queued += [inflow.final.visit for inflow in frontier.inflows if inflow.final is not None]
+        inflows = (*frontier.inflows, *(part.rest for part in frontier.unjudged))
+        queued += [inflow.final.visit for inflow in inflows if inflow.final is not None]
         queued += [visit for visit in self.shelf if domain_of(visit.task) in frontier.backlog.stored]
         left = len(self.shelf) - frontier.backlog.total
         deferred = sum(final.state is State.DEFERRED for final in self.finals.values())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from amble.core.frontier.changes import Final
@@ -29,6 +30,19 @@ class Inflow(NamedTuple):
 
     found: Iterator[Found]
     final: Final | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unjudged:
+    """What was found together, until it is known what the WHERE of the crawl takes of it."""
+
+    found: Sequence[Found]
+    rest: Inflow  # where it comes from
+
+    @property
+    def visits(self) -> list[Visit]:
+        """Those to be judged."""
+        return [found.visit for found in self.found if found.visit is not None and found.why_not is None]
 
 
 def leads_to(

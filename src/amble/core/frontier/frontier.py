@@ -24,6 +24,7 @@ from amble.core.urls import domain_of, origin_of
 
 TRIES_MAX = 500  # fruitless ones in one call: a robots.txt that forbids 100,000 URLs must not freeze the event loop
 INFLOWS_MAX = 3  # long lists still to be taken in; with more of them nothing is sent, or they would pile up
+UNJUDGED_MAX = 200  # pages whose links are to be judged; likewise
 STOPPED = Over(State.DEFERRED, Failure.CANCELLED, "stopped")
 
 
@@ -36,7 +37,7 @@ class Frontier(Lanes):
         """Whom to ask now. Visits that end without a request (robots.txt says no) are put into `changes`."""
         self._let_begin(now)
         tries = 0
-        while (self._heap or self._let_begin(now)) and not self.draining and len(self.inflows) < INFLOWS_MAX:
+        while (self._heap or self._let_begin(now)) and not self.draining and not self._is_flooded:
             instant, _, token, lane = self._heap[0]
             if token != lane.token:
                 heapq.heappop(self._heap)  # a newer place stands elsewhere in the heap
@@ -56,9 +57,15 @@ class Frontier(Lanes):
                     return ready
         if self.draining:
             self._hand_back(changes)  # what the last answers led to
-        if self.under_way or self.recalls or self.inflows or self.backlog.busy or self._waits_for_others():
+        coming = self.recalls or self.inflows or self.unjudged or self.backlog.busy
+        if self.under_way or coming or self._waits_for_others():
             return WaitUntil(math.inf)
         return Finished()
+
+    @property
+    def _is_flooded(self) -> bool:
+        """Whether more was found than can be taken in for now."""
+        return len(self.inflows) >= INFLOWS_MAX or len(self.unjudged) >= UNJUDGED_MAX
 
     def _let_begin(self, now: float) -> bool:
         """Put domains that waited to begin into the heap, as far as there is room. Whether the heap has gained any."""
@@ -259,13 +266,16 @@ class Frontier(Lanes):
     def _hand_back(self, changes: Changes) -> None:
         self.deferred += self.backlog.leave_all()
         waiting = [recall.visit for recall in self.recalls.values()]
-        waiting += [inflow.final.visit for inflow in self.inflows if inflow.final is not None]
+        inflows = (*self.inflows, *(part.rest for part in self.unjudged))
+        waiting += [inflow.final.visit for inflow in inflows if inflow.final is not None]
         for visit in waiting:
             if visit.kind is Kind.PAGE:
                 self.close_task(Final(visit, *STOPPED), changes)
         self.recalls.clear()
         self.to_recall.clear()
         self.inflows.clear()
+        self.unjudged.clear()
+        self.to_judge.clear()
         for lane in self.lanes.values():
             for visit in lane.drain():
                 if visit.kind is Kind.PAGE:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from amble.core.frontier.changes import Changes, Final, Keeps, State
 from amble.core.frontier.discovery import Discovery
-from amble.core.frontier.following import Found, Inflow, leads_to, lists
+from amble.core.frontier.following import Found, Inflow, Unjudged, leads_to, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
 from amble.core.frontier.recall import Leads, Recall, Stored, conditional, wants_update
 from amble.core.frontier.redirects import REDIRECTS
@@ -48,16 +48,10 @@ class Held(Protocol):
     def __contains__(self, url: str, /) -> bool: ...
 
 
-class Judge(Protocol):
-    """Which URLs a crawl wants besides what its scope says: the WHERE of a statement."""
-
-    def __call__(self, visits: Sequence[Visit], /) -> Sequence[bool]: ...
-
-
 class Intake:
     """The part of a plan that lets URLs in."""
 
-    judge: Judge | None = None
+    has_where: bool = False  # what is found is judged by somebody else before it is taken in
     tried: Container[str] = ()  # URLs that the store holds a failure of: where there is a budget, they come last
 
     def __init__(self, settings: VisitSettings, frontier: Frontier, scope: Scope, seen: Seen, stored: Held) -> None:
@@ -83,9 +77,17 @@ class Intake:
         follows = self.follows_links(visit)
         return leads_to(visit, leads, self.settings, self.scope, self.seen, self._near, follows=follows)
 
-    def take_all(self, batch: Sequence[Found], now: float, utc: datetime, changes: Changes) -> None:
-        """Take in what was found together. What the judge does not want gets a row that says so, and is no task."""
-        unwanted = self._unwanted(batch)
+    def take_seeds(self, found: Iterable[Found], now: float, utc: datetime, changes: Changes) -> None:
+        """At once, or once they are judged."""
+        if self.has_where:
+            self.pour_in(Inflow(iter(found)), now, utc, changes)
+        else:
+            self._take_all(found, (), now, utc, changes)
+
+    def _take_all(
+        self, batch: Iterable[Found], unwanted: Container[str], now: float, utc: datetime, changes: Changes
+    ) -> None:
+        """Take in what was found together. What the WHERE does not want gets a row that says so, and is no task."""
         for found in batch:
             if found.visit is None or found.visit.task not in unwanted:
                 self.take(found, now, utc, changes)
@@ -96,14 +98,8 @@ class Intake:
                     self._unwanted_count += 1
                     changes.refused.append(Final(found.visit, State.SKIPPED, Failure.OUT_OF_SCOPE, NOT_WANTED))
 
-    def _unwanted(self, batch: Sequence[Found]) -> Container[str]:
-        if self.judge is None:
-            return ()
-        visits = [found.visit for found in batch if found.visit is not None and found.why_not is None]
-        return {visit.task for visit, taken in zip(visits, self.judge(visits), strict=True) if not taken}
-
     def why_no_seed(self) -> str | None:
-        """Why there was nothing to do at all, where the judge wanted none of the seeds."""
+        """Why there was nothing to do at all, where the WHERE wanted none of the seeds."""
         if self.frontier.accepted or not self._unwanted_count:
             return None
         return (
@@ -223,7 +219,26 @@ class Intake:
 
     def pour_in(self, inflow: Inflow, now: float, utc: datetime, changes: Changes) -> None:
         batch = list(islice(inflow.found, SLICE))
-        self.take_all(batch, now, utc, changes)
+        if self.has_where and (part := Unjudged(batch, inflow)).visits:
+            self.frontier.unjudged[part] = None
+            self.frontier.to_judge.append(part)
+        else:
+            self._poured(batch, (), inflow, now, utc, changes)
+
+    def judged(self, part: Unjudged, taken: Sequence[bool], now: float, utc: datetime) -> Changes:
+        """Whether each of the visits is taken is known now."""
+        changes = Changes()
+        if part in self.frontier.unjudged:  # else it was handed back meanwhile
+            del self.frontier.unjudged[part]
+            unwanted = {visit.task for visit, is_taken in zip(part.visits, taken, strict=True) if not is_taken}
+            self._poured(part.found, unwanted, part.rest, now, utc, changes)
+        return changes
+
+    def _poured(
+        self, batch: Sequence[Found], unwanted: Container[str], inflow: Inflow, now: float, utc: datetime,
+        changes: Changes,
+    ) -> None:  # fmt: skip
+        self._take_all(batch, unwanted, now, utc, changes)
         if len(batch) == SLICE:
             self.frontier.inflows.append(inflow)
             return

@@ -15,7 +15,7 @@ from itertools import count
 from amble.core.frontier.backlog import Backlog
 from amble.core.frontier.begun import SOON_S, Begun
 from amble.core.frontier.changes import Changes, Over, State
-from amble.core.frontier.following import Inflow
+from amble.core.frontier.following import Inflow, Unjudged
 from amble.core.frontier.lane import Lane
 from amble.core.frontier.recall import Recall
 from amble.core.frontier.settings import VisitSettings
@@ -58,6 +58,8 @@ class Lanes:
         self.to_recall: deque[Recall] = deque()  # those of them that nobody has been told of yet
         self.read_lately: Container[str] = ()  # sitemaps that the store can stand in for
         self.inflows: deque[Inflow] = deque()  # what was found and is still to be taken in
+        self.unjudged: dict[Unjudged, None] = {}  # likewise, but first it is to be judged
+        self.to_judge: deque[Unjudged] = deque()  # those of them that nobody has been told of yet
         self.pages: dict[str, int] = {}  # accepted, by domain; kept where there is a budget for them
         self.walked: dict[str, bool] = {}  # origins whose search for sitemaps has ended, and whether it found any
         self.last_starts: dict[str, float] = {}  # of domains that an earlier run asked, until they are met

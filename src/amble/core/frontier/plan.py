@@ -15,7 +15,7 @@ from amble.core.frontier.changes import Changes, Fetched, Final, Finished, Keeps
 from amble.core.frontier.following import Found, Inflow, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
 from amble.core.frontier.hint import Hint
-from amble.core.frontier.intake import SLICE, Held, Intake, Seen
+from amble.core.frontier.intake import Held, Intake, Seen
 from amble.core.frontier.lane import Lane
 from amble.core.frontier.outage import Fault
 from amble.core.frontier.patience import NOBODYS, Patience, answer_of, leave_alone
@@ -79,9 +79,7 @@ class CrawlPlan(Intake):
             discover = seed.names_site if self.settings.discover is None else self.settings.discover
             if discover:
                 self.discovery.discover(seed.url, now, utc)
-        for first in range(0, len(seeds), SLICE):
-            part = seeds[first : first + SLICE]
-            self.take_all([Found(Visit(seed.url, task=seed.url)) for seed in part], now, utc, changes)
+        self.take_seeds((Found(Visit(seed.url, task=seed.url)) for seed in seeds), now, utc, changes)
         return changes
 
     def next_ready(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:

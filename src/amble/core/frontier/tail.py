@@ -87,7 +87,7 @@ class Tail:
     def _something_is_on_its_way(self) -> bool:
         """Whether more is to come of what was found, or from the store for domains that do not fail."""
         frontier, backlog = self.frontier, self.frontier.backlog
-        if frontier.recalls or frontier.inflows:
+        if frontier.recalls or frontier.inflows or frontier.unjudged:
             return True
         lanes = map(frontier.lanes.get, chain(backlog.hungry, backlog.claiming))
         return any(lane is None or not lane.fails for lane in lanes)

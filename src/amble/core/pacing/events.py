@@ -127,6 +127,13 @@ class NobodyReached(NamedTuple):
     reason: str
 
 
+class Warned(NamedTuple):
+    """Something besides the pace of a domain that whoever runs the job should know."""
+
+    domain: str  # none in particular: what it is about
+    reason: str
+
+
 Event = (
     PaceChanged
     | BlockOpened
@@ -143,4 +150,5 @@ Event = (
     | NetworkDown
     | NetworkBack
     | NobodyReached
+    | Warned
 )

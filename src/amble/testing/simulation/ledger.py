@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
+from zlib import crc32
 
 from amble.clock import Clock
 from amble.core.frontier.changes import Changes, Final, Keeps, Listing, Ready, State
@@ -64,10 +65,13 @@ class Ledger:
     fail: Fail
     hits: Counter[str]
     say: Callable[[str], None]
+    where: int = 0  # see `World`
     tasks: dict[str, TaskRow] = field(default_factory=dict)
     ended: dict[str, State] = field(default_factory=dict)
     deferred: set[str] = field(default_factory=set)
     shelf: dict[str, TaskRow] = field(default_factory=dict)  # tasks that nobody holds
+    refused: set[str] = field(default_factory=set)  # URLs that the WHERE of the crawl did not take, with rows
+    _refused_now: set[str] = field(default_factory=set)  # in this run
     asked: set[str] = field(default_factory=set)  # tasks of pages that were asked for
     moved: set[str] = field(default_factory=set)  # tasks that ended with a redirect, which is no page
     table: dict[str, Stored | None] = field(default_factory=dict)  # the rows of all crawls; None: not a success
@@ -113,7 +117,11 @@ class Ledger:
             row = rows.task_row(visit, 1)
             if row.url in self.tasks:
                 self.fail("L1", f"{row.url} accepted twice")
+            if not self.wants(visit) and not visit.trail:
+                self.fail("W1", f"{row.url} accepted, though the WHERE does not take it")
             self.tasks[row.url] = row
+        for final in changes.refused:
+            self._refuse(final.visit)
         self.shelf |= {visit.task: self.tasks[visit.task] for visit in changes.overflow}
         self.hits["left to the store"] += len(changes.overflow)
         visiting = self.settings.visiting
@@ -126,6 +134,17 @@ class Ledger:
             self.fail("L1", f"{self.spent()} URLs accepted, and others left out, though {most} are wanted")
         if here is not None and changes.accepted and max(self.by_domain().values()) > here:
             self.fail("L1", f"more than {here} URLs of one domain accepted")
+
+    def wants(self, visit: Visit) -> bool:
+        """What a WHERE might say of a URL."""
+        return not self.where or crc32(visit.task.encode()) % self.where != 0
+
+    def _refuse(self, visit: Visit) -> None:
+        self.hits["refused by the WHERE"] += 1
+        if self.wants(visit) or visit.task in self.tasks or visit.task in self._refused_now:
+            self.fail("W1", f"{visit.task} refused as if by the WHERE")
+        self.refused.add(visit.task)
+        self._refused_now.add(visit.task)
 
     def spent(self) -> int:
         """Of the budget: what the table held before this crawl costs nothing unless it is asked for."""
@@ -256,7 +275,7 @@ class Ledger:
         """L5: where a redirect leads inside the scope, there is a row."""
         for url in self.moved & self.ended.keys():
             row = self.table.get(url)
-            if row is not None and row.final_url not in self.table and row.final_url not in self.tasks:
+            if row is not None and row.final_url not in self.table.keys() | self.tasks.keys() | self.refused:
                 self.fail("L5", f"{url} names {row.final_url}, which has no row")
 
     def balance(self, plan: CrawlPlan) -> None:
@@ -264,7 +283,8 @@ class Ledger:
         frontier = plan.frontier
         queued = sum(visit.kind is Kind.PAGE for lane in frontier.lanes.values() for visit in lane.visits())
         queued += sum(recall.visit.kind is Kind.PAGE for recall in frontier.recalls.values())
-        queued += sum(inflow.final is not None for inflow in frontier.inflows) + frontier.backlog.total
+        inflows = (*frontier.inflows, *(part.rest for part in frontier.unjudged))
+        queued += sum(inflow.final is not None for inflow in inflows) + frontier.backlog.total
         if frontier.accepted != queued + frontier.pages_under_way + frontier.deferred + frontier.final:
             self.fail("L1", f"{frontier.accepted} accepted, {queued} queued, {frontier.final} final")
         if frontier.queued != queued:
@@ -317,6 +337,7 @@ class Ledger:
         self.deferred.clear()
         self._tries.clear()
         self._network_down = False
+        self._refused_now.clear()  # no tasks, so another run finds it again
         self.asked &= self.ended.keys()
         self.shelf = {url: row for url, row in self.tasks.items() if url not in self.ended}
 

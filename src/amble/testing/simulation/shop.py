@@ -38,6 +38,11 @@ class Shop:
         _, read = self._ledger.listings[url]
         return Read(read.entries, read.is_index)
 
+    async def judge(self, visits: Sequence[Visit]) -> list[bool]:
+        await self._look()
+        self._hits["judged"] += len(visits)
+        return [self._ledger.wants(visit) for visit in visits]
+
     async def claim(self, domains: Sequence[str], per_domain: int) -> list[Visit]:
         await self._look()
         self._hits["claimed"] += 1

@@ -82,7 +82,7 @@ class Simulation:
         roots = frozenset(seed.url.split("/")[2].removeprefix("www.") for seed in self.seeds)
         self.judge = Judge(world.settings, roots, files, self.trace.hits, self.trace.violations)
         say = self.trace.lines.append
-        self.ledger = Ledger(world.settings, self.judge.fail, self.trace.hits, say)
+        self.ledger = Ledger(world.settings, self.judge.fail, self.trace.hits, say, world.where)
         self.judge.waiting = self.ledger.waiting
         self.network = Network(world.spells, Random(f"network of {seed}"))
         self.web = SimulatedWeb(world.sites, self.network, self.judge, Random(f"web {seed}"), self.trace.hits, say)
@@ -186,6 +186,7 @@ class Simulation:
             window=self.world.window,
         )  # fmt: skip
         now, utc = clock.monotonic(), clock.utc()
+        plan.has_where = self.world.where > 0
         frontier = plan.frontier
         self.judge.held = self._held(stored, utc)
         since = utc - timedelta(hours=visiting.sitemap_cache_hours)

@@ -53,6 +53,7 @@ class World:
     window: Window = WINDOW
     crawls: int = 1  # of the same table, one after another
     spells: tuple[Spell, ...] = ()  # of the network
+    where: int = 0  # the WHERE of the crawl leaves out one URL in so many; 0: there is none
 
 
 def make_world(seed: int) -> World:
@@ -61,6 +62,7 @@ def make_world(seed: int) -> World:
         "max_retry_after": Random(f"retry after {seed}").choice((86_400.0, 86_400.0, 1_000.0, 20.0)),
     }
     world = _make_web(Random(f"world {seed}"), own)
+    world = replace(world, where=Random(f"where {seed}").choice((0, 0, 0, 2, 5)))
     return _add_network(world, Random(f"network {seed}"))
 
 
