@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from threading import Event, Semaphore, Thread
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ import pytest
 from amble.cli import main
 from amble.control import Desk, ask
 from amble.control.channel import Nobody
+from amble.control.desk import READERS_MAX
+from amble.control.questions import QUESTIONS
 from amble.errors import StoreError
 from amble.store.duckdb_store import DuckDBStore
 from amble.testing.farm import Farm, Pages, Site
@@ -126,3 +129,29 @@ def test_what_cannot_be_done_is_refused_with_a_hint(
     ):
         ask(tmp_path / "x.duckdb", question, **details)
     assert refused.value.hint
+
+
+def test_orders_and_status_wait_for_nobody_who_looks_through_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, over = Semaphore(0), Event()
+
+    def slow(store: DuckDBStore) -> list[Any]:
+        looking.release()
+        over.wait(PATIENCE_S)
+        return []
+
+    monkeypatch.setitem(QUESTIONS, "domains", slow)
+    with DuckDBStore.open(tmp_path / "x.duckdb", sealed=True) as store, Desk(store) as desk:
+        threads = [Thread(target=desk.answer, args=("domains", {})) for _ in range(READERS_MAX + 1)]
+        for thread in threads:
+            thread.start()
+        for _ in range(READERS_MAX):
+            assert looking.acquire(timeout=PATIENCE_S)
+        assert not looking.acquire(timeout=0.1), "one waits"
+        assert desk.answer("status", {})["jobs"] == []
+        with pytest.raises(StoreError, match="no job is running"):
+            desk.answer("stop", {})
+        over.set()
+        for thread in threads:
+            thread.join(PATIENCE_S)

@@ -223,6 +223,32 @@ def test_whoever_answers_learns_that_nobody_waits_any_more(file: Path) -> None:
         listener.close()
 
 
+def test_who_asks_while_the_file_is_let_go_of_is_sent_to_the_file(file: Path) -> None:
+    """An error of a store that is being closed is no answer."""
+    asked, closed = threading.Event(), threading.Event()
+
+    def slow(question: str, details: dict[str, Any]) -> Any:
+        asked.set()
+        closed.wait(PATIENCE_S)
+        raise StoreError("the store is closed", hint="open it again")
+
+    listener = Listener(file, slow)
+    told: list[Exception] = []
+
+    def ask_it() -> None:
+        with pytest.raises(Nobody) as raised:
+            ask(file, "x")
+        told.append(raised.value)
+
+    thread = threading.Thread(target=ask_it)
+    thread.start()
+    assert asked.wait(PATIENCE_S)
+    listener.close()
+    closed.set()
+    thread.join(PATIENCE_S)
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize(
     "line", [b"\n", b"[]\n", b"null\n", b'"error"\n', b"{}\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n"]
 )

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -17,6 +18,7 @@ import duckdb
 import pytest
 
 from amble.cli import main
+from amble.control.channel import Nobody, ask
 from amble.testing.farm import Farm, Pages, Site
 from amble.testing.farm.outages import Outage
 from amble.testing.lab.servers import LogNormal
@@ -102,6 +104,30 @@ def test_interrupted_once_it_lets_what_is_under_way_end(farm: Farm, tmp_path: Pa
     assert pages < PAGES
     resume_to_the_end(farm, file)
     assert farm.judge().again == 0, "what was got is not asked for again"
+
+
+ENDLESS = {
+    "interrupted": "SELECT count(*) FROM range(100000000000)",
+    "not to be interrupted": "SELECT levenshtein(repeat('x', 400000), repeat('y', 400000))",
+    "in a function of ours": "SELECT len(css_select(repeat('<p>', 30000000), 'p'))",
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_query_under_way_keeps_no_crawl_from_ending(farm: Farm, tmp_path: Path, kind: str) -> None:
+    """Whoever asked learns that the file was let go of."""
+    file = str(tmp_path / "x.duckdb")
+    with amble("crawl", farm.url(NAME), "--into", file, *SLOWLY) as process:
+        wait_for(lambda: got(farm) >= 3)
+        asking = ThreadPoolExecutor().submit(ask, file, "sql", query=ENDLESS[kind])
+        wait_for(lambda: got(farm) >= 20)
+        assert not asking.done()
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 130, said
+        assert "amble: " not in said
+    assert isinstance(asking.exception(PATIENCE_S), Nobody)
+    resume_to_the_end(farm, file)
 
 
 def test_interrupted_twice_it_stops_at_once(tmp_path: Path) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import pytest
 
-from amble.errors import QueryRefused
-from amble.store import query
+from amble import spare_memory
+from amble.errors import QueryRefused, StoreError
+from amble.spare_memory import SPARE, resident_bytes
 from amble.store.duckdb_store import DuckDBStore
-from amble.store.query import BYTES_MAX, _memory_bytes
+from amble.store.guests import AT_ONCE
+from amble.store.query import BYTES_MAX, MESSAGE_CHARS_MAX, _first_rows
 from tests.store.conftest import QUICK
 from tests.store.support import ask, new_job, visit
 
@@ -164,6 +168,26 @@ def test_a_row_that_is_longer_than_an_answer_is_refused_with_a_hint(served: Duck
     assert "left(" in str(refused.value.hint)
 
 
+def test_what_is_not_ascii_counts_as_what_it_takes(served: DuckDBStore) -> None:
+    found = served.read_only_query("SELECT repeat('\u00e9', 100000) FROM range(500)", 30)
+    assert found.truncated
+    assert len(found.rows) <= 20
+
+
+def test_long_rows_are_not_fetched_together() -> None:
+    """Sixty-four of a hundred megabytes would be six gigabytes."""
+    asked: list[int] = []
+
+    class Fetched:
+        def fetchmany(self, size: int) -> list[tuple[str]]:
+            asked.append(size)
+            return [("x" * 1_000_000,)] * size
+
+    rows, truncated = _first_rows(Fetched(), 1_000, BYTES_MAX)  # type: ignore[arg-type]
+    assert truncated
+    assert (len(rows), asked) == (7, [1, 6, 1])
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -173,21 +197,146 @@ def test_a_row_that_is_longer_than_an_answer_is_refused_with_a_hint(served: Duck
     ],
 )
 def test_a_query_that_needs_much_memory_is_refused_and_the_writer_goes_on(served: DuckDBStore, sql: str) -> None:
-    before = _memory_bytes()
-    with pytest.raises(QueryRefused):
+    with growth_below(1_500_000_000), pytest.raises(QueryRefused):
         served.read_only_query(sql, 60)
-    assert _memory_bytes() - before < 1_000_000_000
     job_id = new_job(served)
     served.submit(visit(job_id, 1000)).result(60)
 
 
-def test_a_query_that_grows_beyond_what_can_be_spared_is_interrupted(
+def test_queries_that_grow_beyond_what_can_be_spared_are_interrupted(
     served: DuckDBStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = iter([0, 10_000_000_000])
-    monkeypatch.setattr(query, "_memory_bytes", lambda: next(sizes, 10_000_000_000))
+    monkeypatch.setattr(spare_memory, "resident_bytes", lambda: next(sizes, 10_000_000_000))
     with pytest.raises(QueryRefused, match="more memory"):
         served.read_only_query("SELECT count(*) FROM range(100000000000)", 60)
+
+
+# Each in one step of a query, in which nothing interrupts it.
+IN_ONE_STEP = [
+    "SELECT list_transform(range(100000), lambda i: repeat('y', 1000000 + i::INTEGER))",
+    "SELECT repeat('x', 100000000 + range::INTEGER % 2) FROM range(2000)",
+    "SELECT range(2000000000)",
+    "SELECT upper(repeat('x\u00e9', 50000000 + range::INTEGER % 2)) FROM range(2000)",
+    "SELECT len(list_transform(range(1000000), lambda i: range(100000 + i)))",
+]
+
+
+@contextmanager
+def growth_below(bytes_max: int) -> Iterator[None]:
+    """Even for a moment, this process does not get so much longer."""
+    peak = Path("/proc/self/clear_refs")
+    if not peak.exists():
+        pytest.skip("this system does not say what a process had")
+    peak.write_text("5")
+    before = resident_bytes()
+    yield
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    assert int(line.split()[1]) * 1024 - before < bytes_max
+
+
+@pytest.mark.parametrize("sql", IN_ONE_STEP)
+def test_one_step_of_a_query_that_would_take_any_amount_is_refused(
+    served: DuckDBStore, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    """Their first steps alone would take from ten to two hundred gigabytes."""
+    monkeypatch.setattr(spare_memory, "GROWTH_BYTES_MAX", 60_000_000)
+    with growth_below(1_200_000_000), pytest.raises(QueryRefused):
+        served.read_only_query(sql, 60)
+    job_id = new_job(served)
+    served.submit(visit(job_id, 1001)).result(60)
+
+
+def test_a_message_that_quotes_a_page_is_cut(served: DuckDBStore) -> None:
+    for sql in ("SELECT error(repeat('x', 5000000))", "SELECT repeat('x', 5000000)::INTEGER", "SELEC '" + "x" * 50_000):
+        with pytest.raises(QueryRefused) as refused:
+            served.read_only_query(sql, 60)
+        assert len(str(refused.value)) < MESSAGE_CHARS_MAX + 200
+
+
+def test_so_many_queries_run_at_once_and_others_wait_for_them(served: DuckDBStore) -> None:
+    over, waited = threading.Event(), threading.Event()
+
+    def ask_on() -> None:
+        with pytest.raises(QueryRefused, match="nobody waits"):
+            served.read_only_query("SELECT count(*) FROM range(100000000000)", 60, is_gone=over.is_set)
+
+    def ask_too() -> None:
+        with pytest.raises(QueryRefused, match="other queries"):
+            served.read_only_query("SELECT 1", 0.2)
+        waited.set()
+        assert served.read_only_query("SELECT 1", 60).rows == [(1,)]
+
+    threads = [threading.Thread(target=ask_on) for _ in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    while len(served.database.guests._here) < AT_ONCE:
+        pass
+    threads.append(threading.Thread(target=ask_too))
+    threads[-1].start()
+    assert waited.wait(30)
+    over.set()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_writer_without_memory_sends_the_queries_away_and_blames_no_row(path: Path) -> None:
+    """However long they would have stayed: a row is set apart only for what it takes itself."""
+    with DuckDBStore.open(path, limits=QUICK._replace(retry_s=0.001), sealed=True) as store:
+        job_id = new_job(store)
+        real, starved = store._committer._transact, [0]
+
+        def starving(*how: object) -> None:
+            if store.database.guests._here:
+                starved[0] += 1
+                raise duckdb.OutOfMemoryException("no room")
+            real(*how)  # type: ignore[arg-type]
+
+        store._committer._transact = starving  # type: ignore[method-assign,assignment]
+        refused: list[str] = []
+
+        def look() -> None:
+            with pytest.raises(QueryRefused) as raised:
+                store.read_only_query("SELECT count(*) FROM range(100000000000)", 60)
+            refused.append(raised.value.message)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        while not store.database.guests._here:
+            pass
+        store.submit(visit(job_id, 1), urgent=True).result(60)
+        thread.join(60)
+        assert starved[0] > 0
+        assert refused == ["the crawl needs its memory"]
+        assert ask(store, "SELECT count(*), count(error) FROM pages") == [(1, 0)]
+        assert store.read_only_query("SELECT 1", 60).rows == [(1,)]
+
+
+def test_duckdb_has_more_memory_while_it_is_asked_and_as_much_as_before_after_that(served: DuckDBStore) -> None:
+    def limit() -> str:
+        return str(ask(served, "SELECT current_setting('memory_limit')")[0][0])
+
+    before = limit()
+    assert served.read_only_query("SELECT current_setting('memory_limit')", 60).rows != [(before,)]
+    assert limit() == before
+
+
+def test_the_limit_of_the_system_is_as_before_and_children_never_have_ours(served: DuckDBStore) -> None:
+    resource = pytest.importorskip("resource")
+
+    def limit() -> int:
+        return int(resource.getrlimit(resource.RLIMIT_DATA)[0])
+
+    before = limit()
+    with SPARE.lent():
+        bound = limit()
+        if spare_memory.mapped_bytes():
+            assert 0 < bound < 100_000_000_000
+        with SPARE.lent(), SPARE.as_usual():
+            assert limit() == before
+        assert limit() != before or not spare_memory.mapped_bytes()
+    assert limit() == before
 
 
 def test_a_query_is_interrupted_when_nobody_waits_for_it(served: DuckDBStore) -> None:
@@ -195,3 +344,24 @@ def test_a_query_is_interrupted_when_nobody_waits_for_it(served: DuckDBStore) ->
     threading.Timer(0.2, gone.set).start()
     with pytest.raises(QueryRefused, match="nobody waits"):
         served.read_only_query("SELECT count(*) FROM range(100000000000)", 60, is_gone=gone.is_set)
+
+
+def test_whoever_lets_go_of_the_file_interrupts_those_who_read_it(path: Path) -> None:
+    store = DuckDBStore.open(path, limits=QUICK, sealed=True)
+    reading = threading.Event()
+
+    def read() -> None:
+        with store.database.reading() as connection:
+            reading.set()
+            with pytest.raises(duckdb.InterruptException):
+                connection.execute("SELECT count(*) FROM range(100000000000)")
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert reading.wait(30)
+    store.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    with pytest.raises(StoreError, match="being closed"):
+        store.jobs()
+    DuckDBStore.open(path, limits=QUICK).close()

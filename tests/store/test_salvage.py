@@ -18,7 +18,7 @@ ROUNDS = 40
 KILLED = """
 import duckdb, os, sys
 from pathlib import Path
-from amble.store import DuckDBStore
+from amble.store.duckdb_store import DuckDBStore
 from tests.store.support import new_job, visit
 store = DuckDBStore.open(Path(sys.argv[1]))
 job_id = new_job(store)

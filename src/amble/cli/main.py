@@ -45,6 +45,14 @@ _HINTS = {
 
 @seldom()
 def main(words: Sequence[str] | None = None) -> int:
+    code = _to_the_end(words)
+    database = sys.modules.get("amble.store.database")
+    if database is not None and database.has_readers_left():
+        _leave_at_once(code)
+    return code
+
+
+def _to_the_end(words: Sequence[str] | None) -> int:
     _prepare_streams()
     before = os.umask(_ONLY_OURS)
     try:
@@ -85,6 +93,13 @@ def _run(words: Sequence[str] | None) -> int:
     code = int(verb(arguments))
     sys.stdout.flush()
     return code
+
+
+def _leave_at_once(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _told(message: str, code: int) -> int:

@@ -103,7 +103,10 @@ def _execute(connection: Connection, statement: str) -> tuple[Sequence[str], Ite
 
 
 def _ask(file: str, statement: str) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-    found = ask(file, "sql", query=statement)
+    try:
+        found = ask(file, "sql", query=statement)
+    except Nobody:
+        raise StoreError(f"the crawl into {file} has ended", hint="ask again: the file is free now") from None
     if found["truncated"]:
         say(f"only the first {len(found['rows'])} rows")
     return found["columns"], found["rows"]

@@ -59,14 +59,14 @@ class Listener:
     def __init__(self, file: str | os.PathLike[str], answer: Answer, *, unix: bool = HAS_UNIX_SOCKETS) -> None:
         self._answer = answer
         self._token = "" if unix else secrets.token_urlsafe(32)
-        self._closed = False
+        self._closed = threading.Event()
         self._callers = threading.BoundedSemaphore(CALLERS_MAX)
         self._socket, self.place = _bind_unix(file) if unix else _bind_loopback(file, self._token)
         self._thread = threading.Thread(target=self._accept, name="amble-control", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        self._closed = True
+        self._closed.set()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._socket.close()
@@ -75,7 +75,7 @@ class Listener:
         self._thread.join(PATIENCE_S)
 
     def _accept(self) -> None:
-        while not self._closed:
+        while not self._closed.is_set():
             try:
                 caller, _ = self._socket.accept()
             except OSError as fault:
@@ -103,9 +103,14 @@ class Listener:
                 if not _is_trusted(caller, {os.getuid(), 0} if hasattr(os, "getuid") else set()):
                     return
                 _caller.socket = caller
-                while (line := _read_line(caller, QUESTION_BYTES_MAX, IDLE_S)) is not None:
+                while (
+                    line := _read_line(caller, QUESTION_BYTES_MAX, IDLE_S)
+                ) is not None and not self._closed.is_set():
+                    reply = self._reply(line)
+                    if self._closed.is_set() and "error" in reply:
+                        return  # the file was let go of meanwhile: whoever asks finds it free
                     caller.settimeout(PATIENCE_S)
-                    _send(caller, self._reply(line))
+                    _send(caller, reply)
         finally:
             _caller.socket = None
             self._callers.release()

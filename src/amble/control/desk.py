@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import asdict
 from typing import Any
 
-from amble.control.channel import Listener
+from amble.control.channel import PATIENCE_S, Listener
 from amble.control.progress import domain_now, look, pages_under_way, workers_of
 from amble.control.questions import QUESTIONS
 from amble.core.checked import nearest_hint
@@ -17,6 +18,7 @@ from amble.jobs.runner import RunningJob, running
 from amble.store.duckdb_store import DuckDBStore
 
 ORDERS = ("pause", "resume", "stop")
+READERS_MAX = 4  # who look through the whole file at once; an order waits for none of them
 
 
 class Desk:
@@ -25,10 +27,21 @@ class Desk:
     def __init__(self, store: DuckDBStore) -> None:
         self._store = store
         self._began = time.monotonic()
+        self._readers = threading.BoundedSemaphore(READERS_MAX)
         path = store.database.path
         self._listener = None if path is None else Listener(path, self.answer)
 
     def answer(self, question: str, details: dict[str, Any]) -> Any:
+        if question not in QUESTIONS or question == "sql":  # queries have bounds of their own
+            return self._answer(question, details)
+        if not self._readers.acquire(timeout=PATIENCE_S / 2):
+            raise StoreError("others are asking much just now", hint="ask again in a while")
+        try:
+            return self._answer(question, details)
+        finally:
+            self._readers.release()
+
+    def _answer(self, question: str, details: dict[str, Any]) -> Any:
         if question == "why":
             domain = domain_of(details["domain"])
             return QUESTIONS["why"](self._store, **details, **self._now(domain, details.get("job")))

@@ -95,7 +95,7 @@ class Committer:
                     raise self._unavailable(fault) from fault
                 repair(encoded)
             except duckdb.OutOfMemoryException as fault:  # others may need it just now; or a body is simply too long
-                self._starved += 1
+                self._starved += not self._database.guests.send_away("the crawl needs its memory")
                 if self._starved < _STARVED_MAX or repair is None:
                     raise self._unavailable(fault) from fault
                 self._roll_back()

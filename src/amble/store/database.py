@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote as shell_quote
@@ -19,6 +20,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.errors import QueryRefused, StoreDamaged, StoreError, StoreLocked
+from amble.store.guests import Guests
 
 # Read by DuckDB 1.5 too, and new enough to compress long text with ZSTD.
 STORAGE_VERSION = "v1.5.0"
@@ -40,6 +42,9 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,  # a name in SQL is a table, never a Python variable
 }
 _SPILLED_MAX = "1GB"  # by queries from outside: they must not fill the disk that the crawl writes to
+_READERS_END_S = 5.0  # how long a file that is let go of waits for those who were interrupted
+_READERS_LOOK_S = 0.02
+_LENT_BYTES = 256_000_000  # that DuckDB has for them: what it counts of theirs is not to be missing to the crawl
 # How much of the tables on disk may be in memory, and what is left of it when the rest is let go: enough for the blocks
 # that are asked for again.
 _CACHE_BYTES_MAX = 24_000_000
@@ -77,6 +82,16 @@ def ours_alone(path: str | os.PathLike[str]) -> Iterator[None]:
             os.umask(before)
 
 
+# Of databases with a query that nothing interrupts. To let go of one while it is used would end in a crash.
+_left: list[DuckDBPyConnection] = []
+
+
+def has_readers_left() -> bool:
+    """Whether a query still runs in a database that was closed. Then this process must not be ended as usual: the
+    interpreter would be gone when the query comes back to it."""
+    return bool(_left)
+
+
 class Database:
     """One DuckDB database, to be read by many connections and written by one."""
 
@@ -89,8 +104,12 @@ class Database:
         self.owned = owned  # we opened it, so we may let go of it and take it up again
         self.sealed = False
         self._memory_limit = memory_limit
+        self.guests = Guests()
         self._uses = 0  # queries under way, other than the writer's
+        self._guests = 0  # of them, those from outside
         self._use_lock = threading.Lock()
+        self._readers: set[DuckDBPyConnection] = set()
+        self._is_closing = False
 
     @classmethod
     def open(
@@ -136,12 +155,33 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:
+        """A connection for as long as somebody reads. Whoever lets go of the file interrupts what runs on it."""
         with self.in_use():
-            connection = self.connect()
+            with self._use_lock:
+                if self._is_closing:
+                    raise StoreError(f"{self.name} is being closed", hint="open it again")
+                connection = self.connect()
+                self._readers.add(connection)
             try:
                 yield connection
             finally:
+                with self._use_lock:
+                    self._readers.discard(connection)
                 connection.close()
+
+    def end_readers(self, patience_s: float = _READERS_END_S) -> bool:
+        """Nobody begins to read any more, and who does is interrupted; whether all have gone within so long."""
+        until = time.monotonic() + patience_s
+        while True:
+            with self._use_lock:
+                self._is_closing = True
+                for connection in self._readers:
+                    connection.interrupt()
+                if not self._readers:
+                    return True
+            if time.monotonic() > until:
+                return False
+            time.sleep(_READERS_LOOK_S)
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
@@ -153,6 +193,30 @@ class Database:
         finally:
             with self._use_lock:
                 self._uses -= 1
+
+    @contextlib.contextmanager
+    def lending(self) -> Iterator[DuckDBPyConnection]:
+        """A connection for a query from outside. While there is one, DuckDB has more memory."""
+        with self._use_lock:
+            self._guests += 1
+            if self._guests == 1:
+                self._limit_memory(_LENT_BYTES)
+        try:
+            with self.reading() as connection:
+                yield connection
+        finally:
+            with self._use_lock:
+                self._guests -= 1
+                if not self._guests:
+                    self._limit_memory(0)
+
+    def _limit_memory(self, more: int) -> None:
+        if self._memory_limit is None:
+            return
+        with contextlib.closing(self.connect()) as own, contextlib.suppress(duckdb.OutOfMemoryException):
+            # What does not come down now does when the cache is emptied.
+            bytes_max = own.execute("SELECT parse_formatted_bytes($1) + $2", [self._memory_limit, more]).fetchall()
+            own.execute(f"SET GLOBAL memory_limit = '{bytes_max[0][0]}B'")
 
     def empty_cache(self, connection: DuckDBPyConnection) -> None:
         """Let go of what is in memory of tables that are on disk, once it is much, unless somebody reads them.
@@ -235,7 +299,11 @@ class Database:
             )
 
     def close(self) -> None:
-        """The last connection to go writes the log into the file."""
+        """The last connection to go writes the log into the file. Of a query that nothing interrupts nobody is rid: it
+        keeps what it has until the process ends, and the log keeps what is in it."""
+        if self.owned and not self.end_readers():
+            _left.append(self._root)
+            return
         if self.is_our_file and self._is_attached():
             with contextlib.suppress(duckdb.Error):  # invalidated, or the disk is full: the log keeps everything
                 self._root.execute(f"DETACH {quote(self.name)}")

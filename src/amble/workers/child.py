@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from amble.fetcher.calls import Cancel, OnDone
+from amble.spare_memory import SPARE
 from amble.workers.errand import Errand, OnSent, Visited
 from amble.workers.frames import Frames, Item, pieces
 from amble.workers.wire import BROKEN, FORGET_FAILURES, GIVE_UP, HELLO, SEEN, SENT, pack_errand, unpack_visited
@@ -169,10 +170,11 @@ def _signal_name(number: int) -> str:
 
 
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "amble.workers.process"],
-        stdin=descriptor,
-        stdout=subprocess.DEVNULL,  # data goes to standard output, and it has none
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-        process_group=0,  # a Ctrl-C is for the crawl, which lets it finish what is under way
-    )
+    with SPARE.as_usual():
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "amble.workers.process"],
+            stdin=descriptor,
+            stdout=subprocess.DEVNULL,  # data goes to standard output, and it has none
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+            process_group=0,  # a Ctrl-C is for the crawl, which lets it finish what is under way
+        )
