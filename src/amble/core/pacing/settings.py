@@ -151,7 +151,10 @@ class PacingSettings(CheckedModel):
     fixed_delay: Seconds = Field(default=1.0, description="the constant delay (fixed)")
 
     # -- retries of one URL
-    max_retries: Annotated[int, Field(ge=0, le=100)] = Field(default=5, description="tries after the first")
+    max_retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=5,
+        description="tries after the first; asking whether a site is back that has just gone down may add as many",
+    )
     retry_backoff: Literal["fibonacci", "exponential"] = Field(
         default="fibonacci", description="how waits between tries grow"
     )
