@@ -39,7 +39,7 @@ SOMETIMES = {
     *("drain", "stop", "crash", "paused", "cancelled under way", "wall clock set"),
     *(f"everybody: {fault}" for fault in DARK),
     *("a slow lookup", "a kept connection broke", "a new connection refused its request"),
-    *("a silent connection", "a silent connection, again", "NetworkDown", "NetworkBack"),
+    *("a silent connection", "a silent connection, again", "NetworkDown", "NetworkBack", "a trial that cost no try"),
     *("TailBegan", "NobodyThere", "failure domain_given_up", "asked with the other scheme"),
     *("a full domain", "every place taken", "without a place", "Retry-After", "a long page"),
     *("left to the store", "claimed", "recalled", "sitemap recalled", "stored already", "crawled again"),

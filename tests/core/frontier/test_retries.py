@@ -40,7 +40,6 @@ GONE = broken(Failure.NETWORK_DNS_FAILURE, dns_error="no_such_name")
         ("a challenge page is, not bypassed", status(200, cf_mitigated="challenge"), 4, "blocked_by_bot_protection"),
         ("even one that calls itself forbidden", status(403, cf_mitigated="challenge"), 4, "blocked_by_bot_protection"),
         ("server errors are retried", status(500), 4, "http_server_error"),
-        ("and overload", DOWN, 4, "http_server_error"),
         ("and overload that says until when", status(503, Retry_After="2"), 4, "http_server_error"),
         ("timeouts", broken(Failure.NETWORK_TIMEOUT), 4, "network_timeout"),
         ("resets", broken(Failure.NETWORK_RESET), 4, "network_reset"),

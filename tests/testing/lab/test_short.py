@@ -132,6 +132,13 @@ def test_a_page_that_fails_too_often_is_lost_and_with_it_what_it_led_to() -> Non
     assert (run.done, run.lost) == (0, 1)
 
 
+@pytest.mark.parametrize("rule", ["gauge", "linear"])
+@pytest.mark.parametrize("from_s", [0.15, 1.0, 2.0])
+def test_an_outage_of_half_a_minute_costs_us_no_page(rule: str, from_s: float) -> None:
+    run = play_short(site(pages=9, downtimes=(down(from_s, from_s + 33.0),)), STRATEGIES[rule], 1)
+    assert (run.done, run.lost) == (9, 0)
+
+
 def test_an_answer_that_takes_too_long_is_given_up() -> None:
     _, eager = crawl(site(pages=1, latency=LogNormal(30.0, 0.0)))
     assert {reply.status for reply in eager.heard} == {0}
@@ -180,6 +187,7 @@ SCORE = ShortScore("h", "a", 0.9, 100, False, 1, 20.0, 18.0, 0, None, None)
         ("kept", [SCORE._replace(goodput=0.906)], ()),
         ("too slow", [SCORE], ("goodput",)),
         ("refused too often", [SCORE._replace(goodput=0.95, refused=2)], ("refusals",)),
+        ("a page lost", [SCORE._replace(goodput=0.95, incomplete=True)], ("pages",)),
         ("a promise broken", [SCORE._replace(goodput=0.95, violations=1)], ("violations",)),
     ],
 )

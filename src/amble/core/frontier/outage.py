@@ -204,7 +204,7 @@ class Outage:
     def forgive(self, visit: Visit) -> Visit:
         """A visit without the attempts that the outage cost it."""
         spent = self._forgiven.pop((visit.kind, visit.url), 0) if self._forgiven else 0
-        return visit._replace(attempt=max(1, visit.attempt - spent)) if spent else visit
+        return visit._replace(attempt=max(1, visit.attempt - spent), spared=0) if spent else visit
 
     # -- learning
 

@@ -171,6 +171,7 @@ class CrawlPlan(Intake):
             lane.pause_until = max(lane.pause_until, now + answer.retry_after_s)
             if answer.retry_after_s >= most_s:
                 lane.over = lane.over or leave_alone(lane, most_s, changes)
+        was_trial = failure is not None and self._was_trial(visit, permit, lane, fetched, answer, now)
         nobody = failure is not None and self._found_nobody(visit, lane, fetched)
         if nobody and failure is not None:
             self._say_what_to_check(visit, lane, failure, fetched, now, changes)
@@ -181,8 +182,8 @@ class CrawlPlan(Intake):
                 self._miss(visit, lane, failure or Failure.ROBOTS_UNREACHABLE, fetched, now, utc, changes)
         elif nobody and failure is not None and frontier.tries_missing_twice:
             self._miss(visit, lane, failure, fetched, now, utc, changes)
-        elif failure is not None and self._retries(visit, failure, fetched):
-            self._again(visit, lane, failure, fetched, now)
+        elif failure is not None and self._retries(visit, failure, fetched, was_trial=was_trial):
+            self._again(visit, lane, failure, fetched, now, was_trial=was_trial)
         elif kind is _SITEMAP:
             document = reading if isinstance(reading, SitemapDocument) else None
             own = self.discovery.sitemap(visit, fetched, failure, document, now, utc, changes)
@@ -304,18 +305,31 @@ class CrawlPlan(Intake):
             self.frontier.lose_sitemap(visit, failure, now, utc)
         self.discovery.end_all(origin, over, now, utc, changes)
 
-    def _retries(self, visit: Visit, failure: Failure, fetched: Fetched) -> bool:
+    def _was_trial(
+        self, visit: Visit, permit: Permit, lane: Lane, fetched: Fetched, answer: Answer, now: float
+    ) -> bool:
+        """Whether a failure costs its URL no try: it asked whether its site is back, as is done often where that has
+        only just begun to fail. Of all requests for one URL no more than every second costs it none."""
+        often = permit.probe and answer.retry_after_s is None and lane.pace.tries_often(now)
+        return often and visit.spared < visit.attempt - 1 and not lasts(fetched.dns_error, fetched.untrusted)
+
+    def _retries(self, visit: Visit, failure: Failure, fetched: Fetched, *, was_trial: bool) -> bool:
         wanted = LESSONS[failure].retried or fetched.status in self.settings.retry_statuses
         most = self.frontier.registry.settings.max_retries
-        return wanted and visit.attempt <= (min(1, most) if lasts(fetched.dns_error, fetched.untrusted) else most)
+        tries_left = visit.attempt <= (min(1, most) if lasts(fetched.dns_error, fetched.untrusted) else most)
+        return wanted and (was_trial or tries_left)
 
-    def _again(self, visit: Visit, lane: Lane, failure: Failure, fetched: Fetched, now: float) -> None:
+    def _again(
+        self, visit: Visit, lane: Lane, failure: Failure, fetched: Fetched, now: float, *, was_trial: bool
+    ) -> None:
         run_at = lane.pace.not_before  # a limit: when the block ends, with no wait of the URL's own on top
         if lasts(fetched.dns_error, fetched.untrusted):
             run_at = max(run_at, now + ONCE_MORE_WAIT_S)
         elif LESSONS[failure].outcome is not Outcome.LIMITED:
-            run_at = retry_at(visit.attempt, now, run_at, self.frontier.registry.settings, self._random) or run_at
-        lane.push_later(visit.again(new_name=failure is Failure.NETWORK_DNS_FAILURE), run_at)
+            settings = self.frontier.registry.settings
+            run_at = retry_at(min(visit.attempt, settings.max_retries), now, run_at, settings, self._random) or run_at
+        new_name = failure is Failure.NETWORK_DNS_FAILURE
+        lane.push_later(visit.after_trial(new_name=new_name) if was_trial else visit.again(new_name=new_name), run_at)
 
     def _finish(
         self, visit: Visit, lane: Lane, fetched: Fetched, failure: Failure | None, page: Page | None,

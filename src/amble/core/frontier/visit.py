@@ -50,6 +50,9 @@ class Visit(NamedTuple):
     sent_by_private: bool = False  # the last redirect here came from a private address
     asks_other_scheme: bool = False  # only to say what to check where nobody answers
     late: bool = False  # a guess at a sitemap, for which no page waits
+    spared: int = (
+        0  # requests that cost it no try; never more than tries, so that it is asked for twice as often at most
+    )
     header_timeout_s: float | None = None  # how long this try waits for headers; None: as the settings say
 
     @property
@@ -65,7 +68,7 @@ class Visit(NamedTuple):
         """The next hop, built from nothing but the target: no validator or attempt crosses over."""
         return self._replace(
             url=url, trail=(*self.trail, self.url), found_on=found_on, attempt=1, etag=None, last_modified=None,
-            new_connection=False, new_name=False, asks_network=False, sent_by_private=by_private,
+            new_connection=False, new_name=False, asks_network=False, sent_by_private=by_private, spared=0,
         )  # fmt: skip
 
     @property
@@ -78,7 +81,11 @@ class Visit(NamedTuple):
 
     def over_new_connection(self) -> Visit:
         """The same attempt once more: a kept connection broke under it before anything of an answer came."""
-        return self._replace(new_connection=True)
+        return self._replace(new_connection=True, spared=self.spared + 1)
+
+    def after_trial(self, *, new_name: bool = False) -> Visit:
+        """The same attempt once more: it happened to ask whether its site is back, which was not."""
+        return self.again(new_name=new_name)._replace(attempt=self.attempt, spared=self.spared + 1)
 
     @property
     def why_sent(self) -> str | None:

@@ -448,11 +448,16 @@ class Pace(PaceState):
     def _longer_s(self, block: Block, now: float) -> float:
         """The pause after a trial that failed: twice the last one, up to the longest, and never shorter. In the first
         minute of a site that only fails they grow more slowly, so that about a quarter is added to its outage."""
-        if block.failing and now - block.opened_at < OFTEN_FOR_S:
+        if self.tries_often(now):
             longer_s = min(OFTEN_GROWTH * block.pause_s, self._shut_s)
         else:
             longer_s = min(2 * block.pause_s, self.bounds.settings.open_state_duration_max)
         return max(block.pause_s, longer_s)
+
+    def tries_often(self, now: float) -> bool:
+        """Whether the site has only just begun to fail, and nothing else: then trials come often."""
+        block = self.block
+        return block is not None and block.failing and now - block.opened_at < OFTEN_FOR_S
 
     def _probes_max(self) -> int:
         block = self.block

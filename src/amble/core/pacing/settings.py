@@ -54,7 +54,9 @@ class PacingSettings(CheckedModel):
         default="gauge", description="strategy that learns the pace; `adaptive` is another name of gauge"
     )
     max_rate: MaxRate = Field(default=8.0, description="highest rate per domain; `unlimited` lifts it")
-    default_crawl_delay: Seconds = Field(default=0.0, description="gap where robots.txt states no Crawl-delay")
+    default_crawl_delay: Seconds = Field(
+        default=0.0, description="gap where robots.txt states no Crawl-delay or cannot be had"
+    )
     min_crawl_delay: Seconds = Field(default=0.0, description="gap never undercut, whatever a site allows")
     random_delay: Seconds = Field(default=0.0, description="random part added to each gap")
     max_parallel_per_domain: Count = Field(default=8, description="most requests under way at one domain")
@@ -154,7 +156,10 @@ class PacingSettings(CheckedModel):
     fixed_delay: Seconds = Field(default=1.0, description="the constant delay (fixed)")
 
     # -- retries of one URL
-    max_retries: Annotated[int, Field(ge=0, le=100)] = Field(default=5, description="tries after the first")
+    max_retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=5,
+        description="tries after the first; asking whether a site is back that has just gone down may add as many",
+    )
     retry_backoff: Literal["fibonacci", "exponential"] = Field(
         default="fibonacci", description="how waits between tries grow"
     )

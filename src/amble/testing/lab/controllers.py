@@ -43,6 +43,10 @@ class PaceController:
         assert isinstance(ticket, Permit)
         self.pace.settle(ticket, as_answer(reply, now + self._wall_s), now)
 
+    def was_trial(self, ticket: object, now: float) -> bool:
+        """Whether this asked if the site is back, which has only just begun to fail."""
+        return isinstance(ticket, Permit) and ticket.probe and self.pace.tries_often(now)
+
     def save(self) -> object:
         return self.pace.strategy.save()
 

@@ -17,7 +17,15 @@ from amble.core.frontier.redirects import REDIRECTS
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.headers import Headers
 from amble.core.outcome import Failure
-from amble.core.pacing.events import Event, NetworkBack, NetworkDown
+from amble.core.pacing.events import (
+    BlockClosed,
+    BlockOpened,
+    CircuitClosed,
+    CircuitOpened,
+    Event,
+    NetworkBack,
+    NetworkDown,
+)
 from amble.core.robots.verdict import RobotsRow
 from amble.fetcher import FetchResult
 from amble.jobs import rows
@@ -32,17 +40,32 @@ NOT_TRIED_AGAIN = frozenset(
 ENDED = frozenset({State.DONE, State.FAILED, State.SKIPPED})
 
 
+# A page that ends with one of these had all its tries; a name or a certificate is tried once more, and nobody else.
+NEEDS_ALL_TRIES = frozenset(
+    {Failure.NETWORK_RESET, Failure.NETWORK_TIMEOUT, Failure.NETWORK_CONNECTION_REFUSED, Failure.HTTP_SERVER_ERROR}
+)
+OFTEN_FOR_S = 60.0  # after a site began to fail, trials come often
+
+
 class Tries(NamedTuple):
     """How often a URL was asked for."""
 
-    tries: int = 0
-    requests: int = 0  # with those that were made good
+    tries: int = 0  # that certainly cost it one of those it has
+    tries_most: int = 0  # that may have
+    requests: int = 0  # with those that were made good, and trials
     broke: bool = False  # a kept connection, under the last of them
     passes: bool = True  # what the last of them met may pass
     forbidden: bool = False  # it was the address, which passes where it was the network that lied
 
 
 NOT_TRIED = Tries()
+
+
+class Down(NamedTuple):
+    """A site that refuses or fails."""
+
+    since: float
+    only_fails: bool
 
 
 class Entry(NamedTuple):
@@ -84,6 +107,8 @@ class Ledger:
     _learned: list[tuple[float, DomainRow]] = field(default_factory=list)
     _tries: dict[tuple[str, str, int], Tries] = field(default_factory=dict)
     _network_down: bool = False
+    _excused: bool = False  # in this run: some requests were nobody's
+    _down: dict[str, Down] = field(default_factory=dict)
     _claimed_at: dict[str, float] = field(default_factory=dict)
 
     # -- in
@@ -91,9 +116,10 @@ class Ledger:
     def take(
         self, changes: Changes, ready: Ready | None, result: FetchResult | None, now: float, utc: datetime
     ) -> None:
+        self._note_trouble(changes, ready, result, now)
         if ready is not None and result is not None and ready.visit.kind is Kind.PAGE:
             self.asked.add(ready.visit.task)
-            self._check_try(ready.visit, result)
+            self._check_try(ready, result, now)
         moved = {final.visit.task for final in changes.finals if final.move is not None}
         self.moved |= moved
         self._accept(changes)
@@ -169,8 +195,31 @@ class Ledger:
         if entry.listing is not None and entry.listing.entries:
             self.listings[entry.listing.sitemap] = entry.utc, entry.listing
 
-    def _check_try(self, visit: Visit, result: FetchResult) -> None:
-        """Only what may pass is tried again, and not too often, however often connections break."""
+    def _note_trouble(self, changes: Changes, ready: Ready | None, result: FetchResult | None, now: float) -> None:
+        """Which sites refuse or fail, and since when."""
+        for event in changes.events:
+            if isinstance(event, BlockOpened | CircuitOpened):
+                self._down.setdefault(event.domain, Down(now, only_fails=True))
+            elif isinstance(event, BlockClosed | CircuitClosed):
+                self._down.pop(event.domain, None)
+        if ready is None or result is None or (down := self._down.get(ready.permit.domain)) is None:
+            return
+        refuses = result.status in (403, 429) or result.headers.get("cf-mitigated") is not None
+        self._down[ready.permit.domain] = down._replace(only_fails=down.only_fails and not refuses)
+
+    def _costs_nothing(self, ready: Ready, result: FetchResult, now: float) -> bool:
+        """Whether this was a trial of a site that has only just begun to fail, and one of those that cost no try."""
+        visit, down = ready.visit, self._down.get(ready.permit.domain)
+        if not ready.permit.probe or down is None or not down.only_fails or now - down.since >= OFTEN_FOR_S:
+            return False
+        if result.headers.get("retry-after") is not None:
+            return False  # it says itself when it will be back
+        fails = result.failure in NEEDS_ALL_TRIES or (result.failure is None and (result.status or 0) >= 500)
+        return fails and visit.spared < visit.attempt - 1
+
+    def _check_try(self, ready: Ready, result: FetchResult, now: float) -> None:
+        """Only what may pass is tried again, and not too often, however often connections break or a site is down."""
+        visit = ready.visit
         key = (visit.task, visit.url, len(visit.trail))
         before = self._tries.get(key, NOT_TRIED)
         tries_max = 1 + self.settings.pacing.max_retries
@@ -191,15 +240,20 @@ class Ledger:
         unasked = result.status == 304 and not visit.is_conditional  # as good as no answer
         broke = result.stale and not visit.new_connection  # the next request is the same try
         ours = result.proxy_fault or result.local_fault or self._network_down  # costs the URL nothing [F9, F10]
+        self._excused = self._excused or ours
+        is_try, trial = not ours and not broke, self._costs_nothing(ready, result, now)
+        if trial:
+            self.hits["a trial that cost no try"] += 1
         self._tries[key] = Tries(
-            before.tries + (not ours and not broke), before.requests + (not ours), broke,
+            before.tries + (is_try and not ready.permit.probe), before.tries_most + (is_try and not trial),
+            before.requests + (not ours), broke,
             unasked or self._passes(result) or (self._network_down and forbidden), forbidden,
         )  # fmt: skip
 
     def _weather(self, event: Event) -> None:
         """What failed shortly before it was clear that the network is down costs nothing either."""
         if isinstance(event, NetworkDown):
-            self._network_down = True
+            self._network_down = self._excused = True
             self._tries = {
                 key: NOT_TRIED._replace(broke=made.broke, passes=made.passes or made.forbidden)
                 for key, made in self._tries.items()
@@ -241,11 +295,21 @@ class Ledger:
         status = final.fetched.status if final.fetched is not None else None
         if final.state is State.DONE and (final.move is not None) != (status in REDIRECTS):
             self.fail("L5", f"{task} ended with {status} and {final.move}")
+        self._check_lost(final)
         if visit.attempt > 1 + self.settings.pacing.max_retries:
             self.fail("L1", f"{task} needed {visit.attempt} attempts")
         if len(visit.trail) > self.settings.visiting.max_redirects + (final.reason.startswith("redirect:")):
             self.fail("L4", f"{task} was followed over {len(visit.trail)} redirects")
         return self._row(final, utc)
+
+    def _check_lost(self, final: Final) -> None:
+        """L6: what fails at a site that answered had as many tries as the settings say, trials left aside."""
+        visit, fetched = final.visit, final.fetched
+        if final.failure not in NEEDS_ALL_TRIES or fetched is None or self._excused or "; tried " in final.reason:
+            return
+        made = self._tries.get((visit.task, visit.url, len(visit.trail)), NOT_TRIED)
+        if made.tries_most <= self.settings.pacing.max_retries:
+            self.fail("L6", f"{visit.url} failed after {made.tries_most} tries, {made.requests} requests")
 
     def _row(self, final: Final, utc: datetime) -> tuple[str, Stored | None] | None:
         task, fetched = final.visit.task, final.fetched
@@ -336,8 +400,9 @@ class Ledger:
         """Another process: what was handed back is to be done, and nobody has tried yet."""
         self.deferred.clear()
         self._tries.clear()
-        self._network_down = False
         self._refused_now.clear()  # no tasks, so another run finds it again
+        self._down.clear()
+        self._network_down = self._excused = False
         self.asked &= self.ended.keys()
         self.shelf = {url: row for url, row in self.tasks.items() if url not in self.ended}
 

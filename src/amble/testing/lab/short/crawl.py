@@ -2,7 +2,8 @@
 
 Robots.txt and the guesses at a sitemap keep to the pace and are not limited by the site. Sitemap guesses come after
 all pages that are due, or, as in versions that waited for them, before the first. A page that was refused is asked for
-again when the pace allows it, one that failed after a wait of its own, and one that failed too often is lost.
+again when the pace allows it, one that failed after a wait of its own, and one that failed too often is lost. A request
+that asks whether a site is back costs its page no try as often as in a real crawl (decision 89).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from amble.core.pacing.backoff import fibonacci_s
 from amble.fetcher.settings import FetcherSettings
 from amble.testing.lab.announce import announce_quota
 from amble.testing.lab.controller import Client, Controller, Reply
+from amble.testing.lab.controllers import PaceController
 from amble.testing.lab.servers import TIMED_OUT, LogNormal, TellsQuota, Verdict
 from amble.testing.lab.short.host import FANOUT, ShortHost
 
@@ -40,6 +42,7 @@ class Visit(NamedTuple):
     depth: int
     number: int  # of the page, or of the guess
     attempt: int = 1
+    spared: int = 0  # requests that cost it no try
 
 
 class Arrival(NamedTuple):
@@ -177,14 +180,21 @@ class ShortCrawl:
         if verdict.not_before is not None:
             self.leave_alone_until = max(self.leave_alone_until, verdict.not_before - self.ahead_s)
         self.controller.answer(ticket, Reply(verdict.status, verdict.headers, now - sent_at), now)
+        is_spared = self._is_spared(visit, ticket, verdict, now)
         if verdict.status == 429:
             heapq.heappush(self.due, visit)
-        elif verdict.status not in (200, 404) and visit.attempt <= RETRIES_MAX:
-            wait_s = fibonacci_s(visit.attempt, LONGEST_RETRY_WAIT_S)
-            heapq.heappush(self.later, (now + wait_s, visit._replace(attempt=visit.attempt + 1)))
+        elif verdict.status not in (200, 404) and (is_spared or visit.attempt <= RETRIES_MAX):
+            wait_s = fibonacci_s(min(visit.attempt, RETRIES_MAX), LONGEST_RETRY_WAIT_S)
+            attempt, spared = visit.attempt + (not is_spared), visit.spared + is_spared
+            heapq.heappush(self.later, (now + wait_s, visit._replace(attempt=attempt, spared=spared)))
         else:
             self.wanted -= visit.rank != GUESS
             self._follow(visit, verdict.status == 200, now)
+
+    def _is_spared(self, visit: Visit, ticket: object, verdict: Verdict, now: float) -> bool:
+        """Whether a failure costs no try: by our own rules, as the others know no trials."""
+        was_trial = isinstance(self.controller, PaceController) and self.controller.was_trial(ticket, now)
+        return was_trial and verdict.not_before is None and visit.spared < visit.attempt - 1
 
     def _follow(self, visit: Visit, found: bool, now: float) -> None:
         """What comes after a visit that is over."""

@@ -123,6 +123,8 @@ class ShortLine:
             missed.append("goodput")
         if self.refusals_max is not None and round(self.refusals) > self.refusals_max:
             missed.append("refusals")
+        if self.lost:
+            missed.append("pages")
         if self.violations:
             missed.append("violations")
         return tuple(missed)
