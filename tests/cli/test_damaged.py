@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from amble.cli.main import _unforeseen
-from amble.cli.shown import safe_lines
+from amble.report.words import safe_lines
 from tests.cli.damaged import DAMAGES, VERBS, run_all
 
 LOOK = [

@@ -11,7 +11,7 @@ from amble.core.pacing.pace import Pace
 from amble.core.pacing.registry import Registry
 from amble.core.pacing.settings import PacingSettings
 from amble.report.expect import PLAYED_MAX, expect
-from amble.report.words import duration, marked, plain, text_table
+from amble.report.words import duration, marked, safe, text_table
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -75,6 +75,6 @@ def test_durations_are_said_as_people_say_them(seconds: float, said: str) -> Non
 def test_text_of_strangers_is_harmless() -> None:
     """[E7]"""
     evil = "a\x1b[2J\u202eb\x9b\r\n<b>&\"'"
-    assert plain(evil) == "a\\x1b[2J\\u202eb\\x9b\\x0d\\x0a<b>&\"'"
+    assert safe(evil) == "a\\x1b[2J\\u202eb\\x9b\\x0d\\x0a<b>&\"'"
     assert marked(evil) == "a\\x1b[2J\\u202eb\\x9b\\x0d\\x0a&lt;b&gt;&amp;&quot;&#x27;"
     assert len(text_table(("a", "b"), [("x\n", "y\r")]).splitlines()) == 2

@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import SecretStr
 
 from amble.cli.exits import Exit
-from amble.cli.shown import show, show_json, table
+from amble.cli.shown import show, show_json
+from amble.report.words import text_table
 from amble.settings import fields
 from amble.settings_sources import resolve
 
@@ -19,7 +20,7 @@ def config(arguments: argparse.Namespace) -> Exit:
     if arguments.json:
         show_json({name: {"value": value, "source": source} for name, value, source in rows})
     else:
-        show(table(("setting", "value", "source"), [(name, _told(value), source) for name, value, source in rows]))
+        show(text_table(("setting", "value", "source"), [(name, _told(value), source) for name, value, source in rows]))
     return Exit.DONE
 
 

@@ -12,7 +12,7 @@ from amble.cli.exits import Exit, exit_of
 from amble.cli.flags import settings_of
 from amble.cli.look import must_exist
 from amble.cli.screen import Screen
-from amble.cli.shown import command, safe, say, show_json
+from amble.cli.shown import command, say, show_json
 from amble.cli.summary import result_of, summary
 from amble.cli.watch import Watch
 from amble.control import Desk, ask
@@ -22,6 +22,7 @@ from amble.core.urls import domain_of
 from amble.errors import AddressRefused, AmbleError, BadUrl, SettingsError
 from amble.jobs import runner
 from amble.jobs.runner import RunningJob
+from amble.report.words import safe
 from amble.settings import Settings
 from amble.settings_sources import resolve
 from amble.sql.targets import refuse_hidden

@@ -20,11 +20,12 @@ import pycurl
 
 from amble.cli.exits import Exit
 from amble.cli.look import must_exist
-from amble.cli.shown import command, safe, say, show, show_json
+from amble.cli.shown import command, say, show, show_json
 from amble.core.robots.groups import product_token
 from amble.errors import AmbleError, SettingsError, StoreLocked
 from amble.fetcher.authorities import default_ca_file
 from amble.fetcher.descriptors import raise_limit
+from amble.report.words import safe
 from amble.settings import Settings
 from amble.settings_sources import resolve
 from amble.store.duckdb_store import DuckDBStore

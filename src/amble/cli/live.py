@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amble.cli.shown import safe
 from amble.control.progress import DomainProgress, JobProgress
+from amble.report.words import safe
 
 Lines = list[tuple[str, str]]  # text, colour
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from amble.cli.exits import Exit
-from amble.cli.shown import safe, say, show, show_json, table
+from amble.cli.shown import say, show, show_json
 from amble.control import ask
 from amble.control.channel import Nobody
 from amble.control.questions import QUESTIONS
 from amble.errors import StoreError
+from amble.report.words import safe, text_table
 from amble.store.duckdb_store import DuckDBStore
 
 SEEDS_SHOWN = 3
@@ -42,7 +43,7 @@ def jobs(arguments: argparse.Namespace) -> Exit:
     heads = ("job", "status", "accepted", "queued", "running", "deferred", "final", "done", "failed", "skipped")
     lines = [(*(job[head] for head in heads), _seeds(job["seeds"])) for job in found]
     if lines:
-        show(table((*heads, "seeds"), lines))
+        show(text_table((*heads, "seeds"), lines))
         for job in found:
             if job["error"]:
                 say(f"job {job['job']}: {safe(job['error'])}")
@@ -56,7 +57,7 @@ def domains(arguments: argparse.Namespace) -> Exit:
     if arguments.json:
         show_json(found)
     elif found:
-        show(table(list(found[0]), [list(row.values()) for row in found]))
+        show(text_table(list(found[0]), [list(row.values()) for row in found]))
     else:
         say("no domain was asked yet")
     return Exit.DONE

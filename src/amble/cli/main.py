@@ -10,9 +10,10 @@ from contextlib import suppress
 from importlib import import_module
 
 from amble.cli.arguments import parse
-from amble.cli.shown import safe_lines, show
+from amble.cli.shown import show
 from amble.collecting import seldom
 from amble.errors import AmbleError, BadDomain, BadUrl, SettingsError
+from amble.report.words import safe_lines
 
 # Imported when they are called for, so that each verb starts in its own time.
 _HOMES = {

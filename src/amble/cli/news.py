@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from amble.cli.screen import Screen
-from amble.cli.shown import safe
 from amble.cli.told import Told, is_job_news
 from amble.core.pacing.events import Event
+from amble.report.words import safe
 
 _OVER_THE_BAR = "\r\x1b[K"
 

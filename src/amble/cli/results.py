@@ -8,12 +8,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from amble.cli.shown import safe, show, table
+from amble.cli.shown import show
+from amble.report.tabular import harmless
+from amble.report.words import safe, text_table
 
 CELL_CHARS_MAX = 60  # a page's text would fill the screen
 ROWS_SHOWN = 200
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # and the wide forms of them
 
 
 def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], how: str) -> None:
@@ -34,7 +34,7 @@ def _show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
             shown.append([_short(value) for value in row])
         else:
             more += 1
-    show(table([safe(name) for name in columns], shown))
+    show(text_table([safe(name) for name in columns], shown))
     if more:
         show(f"({more} more rows; --json and --csv show all)")
 
@@ -49,7 +49,10 @@ def _show_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _show_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    for row in ([*columns], *([_harmless(value) for value in row] for row in rows)):
+    for row in (
+        [*columns],
+        *([harmless(value.hex() if isinstance(value, bytes) else value) for value in row] for row in rows),
+    ):
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow(row)
         show(line.getvalue(), is_data=True)
@@ -60,13 +63,6 @@ def _short(value: Any) -> Any:
         return value
     text = safe(value if isinstance(value, str) else str(_plain(value)))
     return text if len(text) <= CELL_CHARS_MAX else f"{text[: CELL_CHARS_MAX - 3]}..."
-
-
-def _harmless(value: Any) -> Any:
-    """What a page wrote may begin like a formula [E6]; a number may be negative."""
-    if isinstance(value, bytes):
-        return value.hex()
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _plain(value: Any) -> Any:

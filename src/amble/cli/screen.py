@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from amble.cli.shown import safe_lines
+from amble.report.words import safe_lines
 
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _LINE = re.compile(r"((?:\x1b\[[0-9]{1,2}m)?)(.*?)((?:\x1b\[0m)?)", re.DOTALL)

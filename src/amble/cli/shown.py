@@ -1,4 +1,4 @@
-"""Text for a terminal: nothing that a site wrote can move the cursor, colour the screen or fake a line [E7]."""
+"""Where data and talk go: standard output and standard error, both harmless on a terminal [E7]."""
 
 from __future__ import annotations
 
@@ -6,37 +6,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-_UNSAFE = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
-# Changes of direction, invisible characters and line ends of Unicode; halves of characters, which no terminal can take.
-_HIDDEN = (0xAD, 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
-_UNSAFE |= {code: f"\\u{code:04x}" for code in (*_HIDDEN, *range(0xD800, 0xE000))}
-_UNSAFE |= {code: f"\\U{code:08x}" for code in range(0xE0000, 0xE0080)}
-
-
-def safe(text: str) -> str:
-    """Control characters and changes of writing direction, spelled out."""
-    return text.translate(_UNSAFE)
-
-
-def safe_lines(text: str) -> str:
-    """The same for text of several lines, whose line ends are its own."""
-    return "\n".join(map(safe, text.split("\n")))
-
-
-def table(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
-    cells = [list(heads), *([_cell(value) for value in line] for line in lines)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(heads))]
-    numeric = [all(_is_number(line[column]) for line in cells[1:]) for column in range(len(heads))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in cells
-    )
+from amble.report.words import safe_lines
 
 
 def say(text: str) -> None:
@@ -66,13 +38,3 @@ def command() -> str:
     except OSError:  # the folder we are in is gone
         return beside
     return beside if near.startswith(os.pardir) else near
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if isinstance(value, float) else safe(str(value))
-
-
-def _is_number(text: str) -> bool:
-    return text == "-" or text.replace(".", "", 1).replace("-", "", 1).isdigit()

@@ -6,7 +6,7 @@ from typing import Any
 
 from amble.cli.exits import limit_reached
 from amble.cli.live import duration, size
-from amble.cli.shown import command, safe, table
+from amble.cli.shown import command
 from amble.control.questions import FAILED, REFUSED
 from amble.core.pacing.bounds import Rulebook
 from amble.core.pacing.permit import Source
@@ -14,6 +14,7 @@ from amble.core.pacing.phase import PacePhase
 from amble.core.pacing.snapshot import phase_of
 from amble.jobs import Job, JobResult
 from amble.report.sentences import BECAUSE, Facts, first_true, phase_of_receipts
+from amble.report.words import safe, text_table
 from amble.store.knowledge import load_domains
 from amble.store.seam import UNFINISHED
 
@@ -163,7 +164,7 @@ def _domains(job: Job) -> str:
         FROM amble.requests WHERE job_id = ? GROUP BY domain ORDER BY requests DESC, domain LIMIT {DOMAINS_SHOWN}
         """,
     )
-    return table(("domain", "requests", "refused", "failed", "delay_s", "set by"), rows) if rows else ""
+    return text_table(("domain", "requests", "refused", "failed", "delay_s", "set by"), rows) if rows else ""
 
 
 def _receipts(job: Job, query: str) -> list[tuple[Any, ...]]:

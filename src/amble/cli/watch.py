@@ -11,13 +11,13 @@ from types import FrameType
 
 from amble.cli.live import block, one_line
 from amble.cli.screen import Screen
-from amble.cli.shown import safe
 from amble.cli.told import Told, is_trouble
 from amble.control.progress import look
 from amble.core.pacing.events import Event
 from amble.jobs import JobResult
 from amble.jobs.identity import anonymous
 from amble.jobs.runner import RunningJob
+from amble.report.words import safe
 from amble.sql.progress import NoBar, wait_until_done
 
 EVERY_S = 0.5

@@ -19,7 +19,7 @@ from duckdb import DuckDBPyConnection
 from amble.core.urls import domain_of
 from amble.report.forbidden import forbidden
 from amble.report.shut_out import CLOCK_S, shut_out
-from amble.report.words import duration, html_table, marked, page, plain
+from amble.report.words import duration, html_table, marked, page, safe
 
 ROUNDING_S = 0.001
 VIOLATIONS_MAX = 1_000  # kept of each kind, the worst first; all are counted
@@ -81,7 +81,7 @@ class Audit:
         if self.smallest_margin_s is not None:
             lines.append(f"smallest margin over the required gap: {self.smallest_margin_s * 1000:.1f} ms")
         lines.append(self._verdict())
-        lines += [f"  {each.domain}: {plain(each.text)}" for each in self.violations[:_SHOWN]]
+        lines += [f"  {each.domain}: {safe(each.text)}" for each in self.violations[:_SHOWN]]
         return "\n".join(lines)
 
     def as_html(self) -> str:

@@ -106,7 +106,7 @@ class Explained:
         lines = [*(self._line(domain) for domain in self.domains)]
         sums = (str(sum(getattr(domain, head) for domain in self.domains)) for head in HEADS[1:6])
         lines.append(["total", *sums, "", "", "", duration(self.total_s)])
-        said = [text_table(_TITLES, lines)]
+        said = [text_table(_TITLES, lines, left=1)]
         said += [f"{domain.domain}: {domain.note}" for domain in self.domains if domain.note]
         if not self.sure:
             said.append("* the pace of this domain is still to be learned: at best")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, Protocol
 
@@ -26,7 +26,7 @@ class Sink(Protocol):
 
 def write_csv(result: DuckDBPyConnection, out: Sink, *, formulas: Formulas = "escape") -> int:
     """RFC 4180 in UTF-8, with a head. `escape`: text that would be a formula gets an apostrophe before it."""
-    clean = _harmless if formulas == "escape" else _value
+    clean: Callable[[Any], Any] = (lambda value: harmless(_value(value))) if formulas == "escape" else _value
     out.write(_lines([[clean(name) for name in _names(result)]]))
     count = 0
     for rows in _chunks(result):
@@ -60,9 +60,9 @@ def _chunks(result: DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
         yield rows
 
 
-def _harmless(value: Any) -> Any:
-    value = _value(value)
-    # Numbers are numbers, also below zero; nested values are written as text and so begin with a bracket.
+def harmless(value: Any) -> Any:
+    """Text that a spreadsheet does not compute [E6]. Numbers are numbers, also below zero; nested values are written as
+    text and so begin with a bracket."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_BEGINS_FORMULA) else value
 
 

@@ -22,7 +22,7 @@ from amble.core.urls import domain_of
 from amble.errors import StoreError
 from amble.report.budget import Budget, Decision, Receipt, budget_of
 from amble.report.sentences import BINDS, HINTS, Facts, first_true, phase_of_receipts
-from amble.report.words import duration, html_table, marked, plain, text_table
+from amble.report.words import duration, html_table, marked, safe, text_table
 from amble.settings import Settings
 from amble.store import storable
 from amble.store.knowledge import load_domains, load_jobs
@@ -69,8 +69,8 @@ class Why:
         return self.as_text()
 
     def as_text(self) -> str:
-        table = text_table(("cause", "time", "share"), self._lines())
-        decisions = [f"  {decision.at:%H:%M:%S} {plain(decision.text)}" for decision in self.decisions]
+        table = text_table(("cause", "time", "share"), self._lines(), left=1)
+        decisions = [f"  {decision.at:%H:%M:%S} {safe(decision.text)}" for decision in self.decisions]
         return "\n".join(
             [self._title(), "", table, "", f"phase: {self.phase}", f"binds now: {self.binds}",
              "last decisions:", *(decisions or ["  none"]),
@@ -220,7 +220,7 @@ def _rule_now(snapshot: DomainSnapshot, facts: Facts) -> str:
         return f"a block, for another {duration(snapshot.blocked_s)}"
     if snapshot.in_flight >= snapshot.parallel:
         return f"all {snapshot.parallel} requests at once are under way"
-    reason = f" ({plain(snapshot.reason)})" if snapshot.source == Source.LEARNED else ""
+    reason = f" ({safe(snapshot.reason)})" if snapshot.source == Source.LEARNED else ""
     return f"{first_true(BINDS, facts)}, {duration(snapshot.delay_s)}{reason}"
 
 

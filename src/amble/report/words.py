@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
-# C0, C1 and changes of writing direction: in a terminal or a page they could pass for something else [E7].
 _UNSAFE = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
-_UNSAFE |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, 0x061C, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+# Changes of direction, invisible characters and line ends of Unicode; halves of characters, which no terminal can take.
+_HIDDEN = (0xAD, 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+_UNSAFE |= {code: f"\\u{code:04x}" for code in (*_HIDDEN, *range(0xD800, 0xE000))}
+_UNSAFE |= {code: f"\\U{code:08x}" for code in range(0xE0000, 0xE0080)}
 
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}"
@@ -33,27 +36,47 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def plain(text: str) -> str:
-    """Text of a stranger's, harmless on a terminal."""
+def safe(text: str) -> str:
+    """Text in which nothing that a site wrote can move the cursor, colour the screen or fake a line [E7]."""
     return text.translate(_UNSAFE)
+
+
+def safe_lines(text: str) -> str:
+    """The same for text of several lines, whose line ends are its own."""
+    return "\n".join(map(safe, text.split("\n")))
 
 
 def marked(text: object) -> str:
     """Text of a stranger's, harmless in HTML."""
-    return escape(plain(str(text)))
+    return escape(safe(str(text)))
 
 
-def text_table(heads: Sequence[str], lines: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Aligned columns, the first `left` of them to the left."""
-    cells = [list(heads), *([plain(cell) for cell in line] for line in lines)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(heads))]
+def text_table(heads: Sequence[str], lines: Iterable[Sequence[Any]], left: int | None = None) -> str:
+    """Aligned columns, the first `left` of them to the left; by default those that are not numbers."""
+    cells = [list(heads), *([_cell(value) for value in line] for line in lines)]
+    columns = range(len(heads))
+    widths = [max(len(line[column]) for line in cells) for column in columns]
+    if left is None:
+        right = [all(_is_number(line[column]) for line in cells[1:]) for column in columns]
+    else:
+        right = [column >= left for column in columns]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            line[column].rjust(widths[column]) if right[column] else line[column].ljust(widths[column])
+            for column in columns
         ).rstrip()
         for line in cells
     )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if isinstance(value, float) else safe(str(value))
+
+
+def _is_number(text: str) -> bool:
+    return text == "-" or text.replace(".", "", 1).replace("-", "", 1).isdigit()
 
 
 def html_table(heads: Sequence[str], lines: Iterable[Sequence[object]], left: int = 1) -> str:
