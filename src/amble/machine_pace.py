@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from amble.clock import Clock, SystemClock
@@ -52,6 +53,14 @@ _PROCESS_LOCK = 1
 _BUCKET_LOCK = _PROCESS_LOCK + PROCESSES_MAX
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC) if hasattr(time, "CLOCK_MONOTONIC") else 0
+
+
+class Home(NamedTuple):
+    """Where a domain may have its place, and by which number it is known there."""
+
+    tag: float  # as it stands in the file
+    first: int  # word of its bucket
+    lock: int  # byte of its bucket
 
 
 class PaceTable:
@@ -125,33 +134,33 @@ class PaceTable:
     # -- `MachinePace`
 
     def take(self, domain: str, now: float, gap_s: float) -> float | None:
-        ahead_s, tag = _ahead_s(), _tag_of(domain)
+        ahead_s, home = _ahead_s(), _home_of(domain)
         then = now + ahead_s
         with self._mutex:
-            if not self._lock_bucket(tag, then):
+            if not self._lock_bucket(home, then):
                 return now + LOOK_AGAIN_S
             try:
-                place = Place(self._words, self._find(tag) or self._make_place(tag, then))
+                place = Place(self._words, self._find(home) or self._make_place(home, then))
                 owner, start = place.last()
                 if owner != self._me and start > then - TOGETHER_S:
                     self._note_other(domain, owner, start)
                 until = place.take(self._me, then, gap_s, self._is_alive)
             finally:
-                self._unlock(_BUCKET_LOCK + tag % BUCKETS)
+                self._unlock(home.lock)
         return None if until is None else until - ahead_s
 
     def blocked_until(self, domain: str) -> float:
-        at = self._find(_tag_of(domain))
+        at = self._find(_home_of(domain))
         return -math.inf if at is None else Place(self._words, at).blocked_until() - _ahead_s()
 
     def expect(self, domain: str, now: float) -> None:
-        at = self._find(_tag_of(domain))
+        at = self._find(_home_of(domain))
         if at is not None:
             self._leaving[domain] = at
             Place(self._words, at).expect(self._me, now + _ahead_s())
 
     def sent(self, domain: str, instant: float) -> None:
-        at = self._leaving.pop(domain, None) or self._find(_tag_of(domain))
+        at = self._leaving.pop(domain, None) or self._find(_home_of(domain))
         if at is not None:
             Place(self._words, at).sent(self._me, instant + _ahead_s())
 
@@ -162,21 +171,21 @@ class PaceTable:
 
     def cancel(self, domain: str, started_at: float) -> None:
         self._leaving.pop(domain, None)
-        at = self._find(_tag_of(domain))
+        at = self._find(_home_of(domain))
         if at is not None:
             Place(self._words, at).cancel(self._me, started_at + _ahead_s())
 
     def block(self, domain: str, until: float) -> None:
-        ahead_s, tag = _ahead_s(), _tag_of(domain)
+        ahead_s, home = _ahead_s(), _home_of(domain)
         with self._mutex:
-            is_ours = self._lock_bucket(tag, time.clock_gettime(_CLOCK))
+            is_ours = self._lock_bucket(home, time.clock_gettime(_CLOCK))
             # Not even a stopped process may keep a block from being known; the lock only keeps two from one place.
-            Place(self._words, self._find(tag) or self._make_place(tag, until + ahead_s - 1.0)).block(until + ahead_s)
+            Place(self._words, self._find(home) or self._make_place(home, until + ahead_s - 1.0)).block(until + ahead_s)
             if is_ours:
-                self._unlock(_BUCKET_LOCK + tag % BUCKETS)
+                self._unlock(home.lock)
 
     def pardon(self, domain: str, was_until: float, until: float) -> None:
-        ahead_s, at = _ahead_s(), self._find(_tag_of(domain))
+        ahead_s, at = _ahead_s(), self._find(_home_of(domain))
         if at is not None:
             Place(self._words, at).pardon(was_until + ahead_s, until + ahead_s)
 
@@ -187,24 +196,22 @@ class PaceTable:
 
     # -- places
 
-    def _find(self, tag: int) -> int | None:
+    def _find(self, home: Home) -> int | None:
         """Where a domain's place begins, if it has one. Nothing is locked: to look costs little."""
-        words, first = self._words, _first_of(tag)
-        for at in range(first, first + WAYS * WORDS, WORDS):
-            if words[at] == tag:
-                return at
-        return None
+        words, (tag, first, _) = self._words, home
+        # Written out, as it is asked before every request, and a domain without a gap mostly has none.
+        if tag not in (words[first], words[first + WORDS], words[first + 2 * WORDS], words[first + 3 * WORDS]):
+            return None
+        return next((at for at in _places(first) if words[at] == tag), None)
 
-    def _make_place(self, tag: int, now: float) -> int:
+    def _make_place(self, home: Home, now: float) -> int:
         """In place of the one that matters least. Where all matter still, one is shared, which can only slow down."""
-        first = _first_of(tag)
-        places = range(first, first + WAYS * WORDS, WORDS)
-        at = min(places, key=lambda at: Place(self._words, at).matters_until())
+        at = min(_places(home.first), key=lambda at: Place(self._words, at).matters_until())
         if Place(self._words, at).matters_until() > now:
-            return first + tag // BUCKETS % WAYS * WORDS
+            return home.first + int(home.tag) // BUCKETS % WAYS * WORDS
         for word in range(at, at + WORDS):
             self._words[word] = 0.0
-        self._words[at + TAG] = tag
+        self._words[at + TAG] = home.tag
         return at
 
     def _note_other(self, domain: str, owner: float, start: float) -> None:
@@ -214,16 +221,15 @@ class PaceTable:
 
     # -- locks
 
-    def _lock_bucket(self, tag: int, now: float) -> bool:
+    def _lock_bucket(self, home: Home, now: float) -> bool:
         """Keep other processes from the places of a bucket. They have it for microseconds; one that was stopped in the
         midst of that is not waited for without end."""
         if not self._me:
             self._enlist()
-        byte = _BUCKET_LOCK + tag % BUCKETS
-        if not self._try_lock(byte) and now < self._shut_since.setdefault(byte, now) + LEFT_WITHIN_S:
+        if not self._try_lock(home.lock) and now < self._shut_since.setdefault(home.lock, now) + LEFT_WITHIN_S:
             return False
         if self._shut_since:
-            self._shut_since.pop(byte, None)
+            self._shut_since.pop(home.lock, None)
         return True
 
     def _try_lock(self, byte: int) -> bool:
@@ -246,12 +252,15 @@ class PaceTable:
 
 
 @lru_cache(maxsize=65_536)  # asked before every request
-def _tag_of(domain: str) -> int:
-    return crc32(domain.encode())
+def _home_of(domain: str) -> Home:
+    tag = crc32(domain.encode())
+    bucket = tag % BUCKETS
+    return Home(float(tag), _PLACES + bucket * WAYS * WORDS, _BUCKET_LOCK + bucket)
 
 
-def _first_of(tag: int) -> int:
-    return _PLACES + tag % BUCKETS * WAYS * WORDS
+def _places(first: int) -> range:
+    """Of a bucket."""
+    return range(first, first + WAYS * WORDS, WORDS)
 
 
 def _ahead_s() -> float:

@@ -8,8 +8,6 @@ SHORT_CHARS_MAX = 1024  # a content type, a rel
 TEXT_CHARS_MAX = 8192  # a title, an error, a URL
 
 _LINE_BREAKING = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
-_SHORT_BREAKS = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"  # the same as bytes
-_LONG_BREAKS = tuple(each.encode() for each in "\x85\u2028\u2029")
 
 
 def text(value: str | None, chars_max: int = TEXT_CHARS_MAX) -> str | None:
@@ -37,17 +35,3 @@ def line_part(value: str | None, chars_max: int = TEXT_CHARS_MAX) -> str:
     if value.isprintable() and len(value) <= chars_max:  # neither control characters nor surrogates in it
         return value
     return _LINE_BREAKING.sub(" ", text(value, chars_max) or "")
-
-
-def breaks(lines: str) -> int | None:
-    """How many characters of lines `line_part` would take from their fields; None if some cannot be stored at all.
-
-    One look at much text takes half the time of one at each field.
-    """
-    try:
-        raw = lines.encode()
-    except UnicodeEncodeError:
-        return None
-    if b"\0" in raw or not (lines.isascii() or all(each not in raw for each in _LONG_BREAKS)):
-        return None
-    return len(raw) - len(raw.translate(None, _SHORT_BREAKS))

@@ -250,6 +250,12 @@ def _split_at_path(href: str) -> tuple[str, str]:
 
 def split_plain(url: str) -> tuple[str, str, str] | None:
     """Origin, path and query of a URL whose path the standard returns as it is; None: parse it to know."""
+    # Asked when a page is fetched and again for its row. Long text is read, but not remembered.
+    return _split_plain(url) if len(url) <= 300 else _split_plain.__wrapped__(url)
+
+
+@lru_cache(maxsize=1024)
+def _split_plain(url: str) -> tuple[str, str, str] | None:
     if not url.startswith(("https://", "http://")) or len(url) > URL_CHARS_MAX:
         return None
     origin, rest = _split_at_path(url)

@@ -73,7 +73,7 @@ class Gathering:
     """What has been handed over and is not stored yet."""
 
     def __init__(self, limits: WriterLimits) -> None:
-        self.limits = limits
+        self.limit(limits)
         self.is_closing = False
         self._parcels: deque[Parcel] = deque()
         self._pages = self._taken_pages = 0.0
@@ -82,27 +82,35 @@ class Gathering:
         self._due_by = inf  # of what is wanted soon
         self._last_at = _NEVER  # when a transaction was last begun
 
+    def limit(self, limits: WriterLimits) -> None:
+        """From now on so much is gathered and held."""
+        self.limits = limits
+        # In a transaction, and waiting for one: as many again, twice over, may come while it is written.
+        self._pages_most = limits.held_pages_max / 4
+        self._parcel_pages = min(limits.batch_size, self._pages_most / _PARCELS)
+        self._parcel_bytes = limits.batch_bytes_max / _PARCELS
+
     def add(self, batch: Batch, now: float, *, urgent: bool = False, soon: bool = False) -> tuple[Parcel, bool]:
         """The parcel that takes a batch, and whether the writer should look again when it is due."""
         parcel = self._parcels[-1] if self._parcels else None
-        is_first = parcel is None
-        if parcel is None or self._is_full(parcel):
+        is_news = parcel is None
+        if parcel is None or parcel.pages >= self._parcel_pages or parcel.body_bytes >= self._parcel_bytes:
             parcel = Parcel(now)
             self._parcels.append(parcel)
+        pages, body_bytes = _weight(batch)
         had_enough = self._pages >= self.limits.batch_size
-        pages, body_bytes = _weight(batch), sum([len(page.body) for page in batch.pages if page.body])
         parcel.batches.append(batch)
         parcel.pages += pages
         parcel.body_bytes += body_bytes
-        parcel.is_urgent |= urgent
         self._pages += pages
         self._bytes += body_bytes
-        self._is_urgent |= urgent
-        is_sooner = soon and now + self.limits.soon_s < self._due_by
-        if is_sooner:
+        if urgent:
+            parcel.is_urgent = self._is_urgent = True
+        if soon and now + self.limits.soon_s < self._due_by:
             self._due_by = parcel.due_by = now + self.limits.soon_s
+            is_news = True
         has_enough = not had_enough and self._pages >= self.limits.batch_size
-        return parcel, is_first or has_enough or is_sooner or self._is_pressing()
+        return parcel, is_news or has_enough or self._is_pressing()
 
     def due_at(self) -> float | None:
         """When the next transaction is to begin, on the clock of `add`; None: not before something is handed over."""
@@ -152,11 +160,6 @@ class Gathering:
             and self._bytes + self._taken_bytes < self.limits.held_bytes_max
         )
 
-    @property
-    def _pages_most(self) -> float:
-        """In a transaction, and waiting for one: as many again, twice over, may come while it is written."""
-        return self.limits.held_pages_max / 4
-
     def _is_pressing(self) -> bool:
         return (
             self._is_urgent
@@ -165,18 +168,18 @@ class Gathering:
             or self._bytes >= self.limits.batch_bytes_max
         )
 
-    def _is_full(self, parcel: Parcel) -> bool:
-        return (
-            parcel.pages >= min(self.limits.batch_size, self._pages_most / _PARCELS)
-            or parcel.body_bytes >= self.limits.batch_bytes_max / _PARCELS
-        )
 
-
-def _weight(batch: Batch) -> float:
-    """How much of a transaction a batch fills, in pages."""
+def _weight(batch: Batch) -> tuple[float, int]:
+    """How much of a transaction a batch fills: in pages, and in bytes of bodies. Loops, as each has a round or none."""
     pages, done, discovered, domains, _, requests, page_links, listings, *_ = batch
     small = len(discovered) + len(requests)
+    packed = body_bytes = 0
     for listing in listings:
         small += len(listing.entries)
-    packed = sum([page.links_count for page in page_links])
-    return max(len(pages), len(done), len(domains)) + small / _SMALL_ROWS_PER_PAGE + packed / _LINKS_PER_PAGE
+    for page_link in page_links:
+        packed += page_link.links_count
+    for page in pages:
+        if page.body:
+            body_bytes += len(page.body)
+    weight = max(len(pages), len(done), len(domains)) + small / _SMALL_ROWS_PER_PAGE + packed / _LINKS_PER_PAGE
+    return weight, body_bytes

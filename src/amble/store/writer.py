@@ -57,7 +57,7 @@ class Writer:
     @limits.setter
     def limits(self, limits: WriterLimits) -> None:
         with self._changed:
-            self._held.limits = limits
+            self._held.limit(limits)
             self._changed.notify_all()
 
     def submit(self, batch: Batch, *, urgent: bool = False, soon: bool = False) -> Future[None]:

@@ -112,7 +112,7 @@ def _pack_page(page: Page, seen: Container[int]) -> Item:
         page.links_truncated,
         page.links_dropped,
         page.reader,
-        tuple(link_lines(page.links, page.canonical, page.refresh)),
+        tuple(page.lines or link_lines(page.links, page.canonical, page.refresh)),
     )
 
 

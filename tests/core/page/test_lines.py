@@ -1,4 +1,4 @@
-"""How links become lines: the quick way and the careful one give the same."""
+"""How links become lines of text that can be kept."""
 
 from __future__ import annotations
 

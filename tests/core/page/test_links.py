@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amble.core.page.lines import link_line
 from amble.core.page.links import Link, collect_links
 from amble.core.page.markup import Anchor
 from amble.core.urls import Base
@@ -103,3 +104,17 @@ def test_any_hrefs_give_at_most_so_many_distinct_http_urls(hrefs: list[str], lin
     urls = collect(*hrefs, links_max=links_max)
     assert len(urls) == len(set(urls)) <= links_max
     assert all(url.startswith(("http://", "https://")) and "#" not in url for url in urls)
+
+
+def test_every_link_has_its_line_whichever_page_it_was_read_on() -> None:
+    """Also one that two anchors made, and one that is known from another page."""
+    anchors = [
+        ("/x", "nofollow", ""),
+        ("/x", "ugc nofollow", "again"),
+        ("/y", "", "tab\tand\u2028break"),
+        ("/z", "", "z"),
+    ]
+    for _ in range(3):
+        found = collect_links(anchors, BASE, 2)
+        assert found.lines == [link_line(*link) for link in found.links]
+        assert found.lines == ["https://a.test/x\tnofollow\tagain", "https://a.test/y\t\ttab and break"]

@@ -14,6 +14,7 @@ from amble.core.charset import Charset, CharsetSource
 from amble.core.headers import Headers
 from amble.core.page.canonical import Canonical
 from amble.core.page.guard import TAGS_MAX
+from amble.core.page.lines import LinkLines
 from amble.core.page.links import Link
 from amble.core.page.page import Page, read_page
 from amble.core.page.refresh import Refresh
@@ -66,6 +67,11 @@ def test_an_ordinary_page() -> None:
         links_truncated=False,
         links_dropped=(("fragment", 1), ("javascript", 1)),
         reader="plain",
+        lines=LinkLines(
+            5,
+            "https://a.test/base/one\t\tFirst\nhttps://a.test/base/two\tnofollow ugc\tSecond\nhttps://b.test/\t\tB\n"
+            "https://a.test/base/page\tcanonical\t\nhttps://a.test/base/later\trefresh\t",
+        ),
     )
     assert page.robots.restrictions == {"noarchive", "nofollow", "nosnippet"}
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from amble.core.page.known import KnownAnchors
+from amble.core.page.lines import link_line
 from amble.core.urls import Base, Refusal
 
 _REL_CHARS_MAX = 256
@@ -37,9 +38,13 @@ class Link(NamedTuple):
 class LinkList(NamedTuple):
     """The links of a page, whether some were left out, and what was dropped: scheme or reason, and how often."""
 
-    links: tuple[Link, ...]
-    truncated: bool
-    dropped: tuple[tuple[str, int], ...]
+    links: tuple[Link, ...] = ()
+    truncated: bool = False
+    dropped: tuple[tuple[str, int], ...] = ()
+    lines: Sequence[str] = ()  # a line for each link, as it is kept
+
+
+ReadLink = tuple[str, Link, str]  # its URL, the link, its line: what is remembered of an anchor, as it is read once
 
 
 def collect_links(anchors: Iterable[tuple[str, str, str]], base: Base, links_max: int) -> LinkList:
@@ -47,10 +52,10 @@ def collect_links(anchors: Iterable[tuple[str, str, str]], base: Base, links_max
 
     A URL linked twice, once with `nofollow` and once without, is vouched for: of `rel` only what both say is kept.
     """
-    found: dict[str, Link] = {}
+    found: dict[str, ReadLink] = {}
     dropped: dict[str, int] = {}
     known, nearby = _KNOWN.at(base.origin), _KNOWN.at(base.directory)
-    fresh: list[tuple[tuple[str, str, str], Link]] = []
+    fresh: list[tuple[tuple[str, str, str], ReadLink]] = []
     for anchor in anchors:
         link = known.get(anchor) or nearby.get(anchor)
         if link is None:
@@ -65,20 +70,30 @@ def collect_links(anchors: Iterable[tuple[str, str, str]], base: Base, links_max
             found[link[0]] = _merged(first, link)
     if fresh:
         _KNOWN.add(fresh, base)
-    links = tuple(found.values())
-    return LinkList(links[:links_max], len(links) > links_max, tuple(sorted(dropped.items())))
+    kept = list(found.values())[:links_max]
+    return LinkList(
+        tuple([link for _, link, _ in kept]),
+        len(found) > links_max,
+        tuple(sorted(dropped.items())),
+        [line for _, _, line in kept],
+    )
 
 
-_KNOWN: KnownAnchors[Link] = KnownAnchors(20_000)
+_KNOWN: KnownAnchors[ReadLink] = KnownAnchors(20_000)
 
 
-def _read(anchor: tuple[str, str, str], base: Base) -> Link | str:
+def _read(anchor: tuple[str, str, str], base: Base) -> ReadLink | str:
     """The link that an anchor is, or why it is none."""
     href, rel, text = anchor
     url = base.join(href)
     if not isinstance(url, str) or (url == base.url and _is_fragment(href)):
         return _why(href, url)
-    return tuple.__new__(Link, (url, text, _rel(rel) if rel else ()))  # in half the time of its own `__new__`
+    return _with_line(url, text, _rel(rel) if rel else ())
+
+
+def _with_line(url: str, text: str, rel: tuple[str, ...]) -> ReadLink:
+    # `tuple.__new__` makes a link in half the time of its own `__new__`.
+    return url, tuple.__new__(Link, (url, text, rel)), link_line(url, text, rel)
 
 
 def _is_fragment(href: str) -> bool:
@@ -99,10 +114,11 @@ def _scheme(href: str) -> str:
     return scheme if scheme in _SCHEMES else "other"
 
 
-def _merged(first: Link, again: Link) -> Link:
-    if (first.text or not again.text) and not first.rel:
+def _merged(first: ReadLink, again: ReadLink) -> ReadLink:
+    (url, text, rel), (_, other_text, other_rel) = first[1], again[1]
+    if (text or not other_text) and not rel:
         return first
-    return Link(first.url, first.text or again.text, tuple(word for word in first.rel if word in again.rel))
+    return _with_line(url, text or other_text, tuple(word for word in rel if word in other_rel))
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from amble.core.content_type import parse_mime_type
 from amble.core.headers import Headers
 from amble.core.page.canonical import Canonical, read_canonical
 from amble.core.page.directives import NO_DIRECTIVES, Directives, read_directives
-from amble.core.page.lines import LinkLines
+from amble.core.page.lines import LinkLines, page_lines
 from amble.core.page.links import Link, LinkList, collect_links
 from amble.core.page.markup import Markup, squeeze
 from amble.core.page.plain import read_plain
@@ -47,7 +47,7 @@ class Page(NamedTuple):
     links_truncated: bool = False  # there were more than max_links
     links_dropped: tuple[tuple[str, int], ...] = ()  # scheme or reason, how often
     reader: Reader | None = None
-    lines: LinkLines | None = None  # of all links, where `links` lacks those known already
+    lines: LinkLines | None = None  # of all links, as they are kept; `links` may lack those known already
 
     def __repr__(self) -> str:
         said = (f"{name}={value!r}" for name, value in self._asdict().items() if name not in _FILLS_A_SCREEN)
@@ -76,8 +76,10 @@ def read_page(
     encoding = charset.encoding if charset is not None else "utf-8"
     page = Base.at(url, encoding)
     base = _base(markup.base, page, encoding)
-    found = collect_links(markup.anchors, base, max_links) if markup.anchors else LinkList((), False, ())
+    found = collect_links(markup.anchors, base, max_links) if markup.anchors else LinkList()
     metas = [(meta["name"], meta["content"]) for meta in markup.metas if "name" in meta]
+    canonical = read_canonical(markup.links, headers.get_all("link"), page, base)
+    refresh = _refresh(headers.get_all("refresh"), markup.metas, page, base)
     return Page(
         url=url,
         kind=kind,
@@ -89,14 +91,15 @@ def read_page(
         description=_description(metas),
         lang=(markup.lang or "").strip()[:_LANG_CHARS_MAX] or None,
         base=base.url if base is not page else None,
-        canonical=read_canonical(markup.links, headers.get_all("link"), page, base),
-        refresh=_refresh(headers.get_all("refresh"), markup.metas, page, base),
+        canonical=canonical,
+        refresh=refresh,
         robots=read_directives(headers.get_all("x-robots-tag"), metas, token),
         links=found.links,
         links_seen=markup.anchors_seen,
         links_truncated=found.truncated or markup.left_out,
         links_dropped=found.dropped,
         reader=reader,
+        lines=page_lines(found.lines, canonical, refresh),
     )
 
 
