@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from amble.core.answer import Answer
 from amble.core.pacing.events import BlockOpened, PaceChanged
+from amble.core.pacing.settings import PacingSettings
 from amble.core.pacing.strategies import Gauge
 from amble.core.quota import Quota
 from amble.testing.lab.limiters import FixedWindow, Gcra, Limiter, SlidingLog, TokenBucket
@@ -179,7 +180,7 @@ def test_nothing_is_concluded_before_the_trial_succeeds() -> None:
 def test_within_one_period_the_rate_climbs_through_its_margin(pages: int) -> None:
     """From 4 % under the first guess to 16 % over it, in as many pages as it is worth."""
     story = tracked()
-    period = gauge(story)._track.period  # type: ignore[union-attr]
+    period = gauge(story)._found.track.period  # type: ignore[union-attr]
     assert 30 <= period <= 400
     story.visits(pages, OK)
     assert gauge(story).rate == pytest.approx(7.0 * (0.96 + 0.2 * pages / period))
@@ -203,7 +204,7 @@ def test_the_price_of_a_refusal_is_a_setting() -> None:
 
 def test_after_the_period_it_probes_in_growing_steps() -> None:
     story = tracked()
-    story.visits(gauge(story)._track.period, OK)  # type: ignore[union-attr]
+    story.visits(gauge(story)._found.track.period, OK)  # type: ignore[union-attr]
     rates = [gauge(story).rate]
     for _ in range(150):
         story.visit(OK)
@@ -402,7 +403,7 @@ LOADS = [
 
 @pytest.mark.parametrize(("confirmed", "trust", "share"), [row[1:] for row in LOADS], ids=[row[0] for row in LOADS])
 def test_the_next_run_starts_a_little_under_it(confirmed: float, trust: float, share: float) -> None:
-    strategy = Gauge()
+    strategy = Gauge(PacingSettings())
     strategy.load({"limit": 10.0, "confirmed": confirmed}, trust=trust, now=0.0)
     assert strategy.phase == "track"
     assert strategy.limit == pytest.approx(share * 10.0)
@@ -411,14 +412,14 @@ def test_the_next_run_starts_a_little_under_it(confirmed: float, trust: float, s
 
 
 def test_what_another_strategy_learned_is_a_start() -> None:
-    strategy = Gauge()
+    strategy = Gauge(PacingSettings())
     strategy.load({"delay_s": 0.5}, trust=1.0, now=0.0)
     assert strategy.limit == pytest.approx(0.85 * 2.0)
 
 
 @pytest.mark.parametrize("saved", [{}, {"limit": 0.0}, {"delay_s": 0.0}, {"limit": float("nan")}])
 def test_nothing_saved_is_nothing_known(saved: dict[str, float]) -> None:
-    strategy = Gauge()
+    strategy = Gauge(PacingSettings())
     strategy.load(saved, trust=1.0, now=0.0)
     assert strategy.phase == "start"
     assert strategy.rate == pytest.approx(4.0)

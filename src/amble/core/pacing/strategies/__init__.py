@@ -13,7 +13,7 @@ from amble.core.pacing.strategies.linear import Linear
 
 def make_strategy(name: StrategyName, settings: PacingSettings) -> Strategy:
     if name == "gauge":
-        return Gauge(settings.refusal_price, settings.max_adaptive_delay)
+        return Gauge(settings)
     if name == "linear":
         return Linear(settings)
     if name == "aimd":
