@@ -132,6 +132,16 @@ class DuckDBStore:
             self._in_bulk.discard(job_id)
         self._tell_writer()
 
+    @property
+    def close_s_max(self) -> float:
+        """How long whoever ends waits for a store that cannot be written."""
+        return self._limits.close_s_max
+
+    def hurry(self) -> None:
+        """When it is closed, a store that cannot be written is given up at once."""
+        self._limits = self._limits._replace(close_s_max=0.0)
+        self._tell_writer()
+
     def _tell_writer(self) -> None:
         self._writer.limits = self._limits.in_bulk() if self._in_bulk else self._limits
 
