@@ -19,7 +19,7 @@ from amble.errors import StoreError
 from amble.store import knowledge
 from amble.store.clauses import Clauses, Column, add_columns, load_clauses, show_target
 from amble.store.commit import Committer, compact, no_step
-from amble.store.database import Database
+from amble.store.database import MORE_MEMORY, Database
 from amble.store.foreign_clauses import refuse_foreign, refuse_gone
 from amble.store.judge import WhereJudge
 from amble.store.migrate import migrate
@@ -110,7 +110,9 @@ class DuckDBStore:
             database.close()
             raise StoreError(
                 f"{path} cannot be used: {str(refused).splitlines()[0]}",
-                hint="see that the disk has room and can be written",
+                hint=MORE_MEMORY
+                if isinstance(refused, duckdb.OutOfMemoryException)
+                else "see that the disk has room and can be written",
             ) from refused
         except BaseException:
             database.close()

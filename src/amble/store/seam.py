@@ -306,6 +306,7 @@ class StoreState(NamedTuple):
 
     paused: bool = False
     reason: str = ""
+    lacks: str = "the disk"  # what it waits for; or "memory"
 
 
 class Lease(NamedTuple):
