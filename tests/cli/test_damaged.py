@@ -42,10 +42,12 @@ ODD = [
     ("a closed output", "amble config show >&-", ""),
     ("everything closed", "amble config show <&- >&- 2>&-", ""),
     ("no descriptors", "ulimit -n 16; amble jobs x.duckdb", "amble: "),
+    ("a crawl without descriptors", "ulimit -n 16; amble crawl http://127.0.0.1:1/", "ulimit -n 1024"),
+    ("a crawl with hardly any descriptors", "ulimit -n 20; amble crawl http://127.0.0.1:1/", "and needs 32"),
     (
-        "a crawl without descriptors",
-        "ulimit -n 16; amble crawl http://127.0.0.1:1/ --into x.duckdb --robots-retries 0",
-        "ulimit -n 1024",
+        "a crawl with as few descriptors as it needs",
+        "ulimit -n 32; amble crawl http://127.0.0.1:1/ --robots-retries 0; test $? = 3",
+        "job 1 failed",
     ),
     (
         "a crawl into a full output",
