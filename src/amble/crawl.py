@@ -169,7 +169,10 @@ class Crawl:
         self._settled.set()
 
     def pause(self, by: str = "user") -> None:
-        """Send nothing more until whoever asked for it says `resume`; others may have asked for it as well."""
+        """Send nothing more until whoever asked for it says `resume`; others may have asked for it as well. Who drains
+        sends nothing anyway, and is not held up."""
+        if self.plan.frontier.draining:
+            return
         self._holds.add(by)
         self.plan.tail.stop_clock(self.clock.monotonic())
 

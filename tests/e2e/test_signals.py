@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from time import monotonic, sleep
@@ -22,6 +22,9 @@ from amble.control.channel import Nobody, ask
 from amble.testing.farm import Farm, Pages, Site
 from amble.testing.farm.outages import Outage
 from amble.testing.lab.servers import LogNormal
+from tests.store.conftest import SmallDisk, small_disk
+
+__all__ = ["small_disk"]  # a fixture
 
 NAME = "127.0.0.1"  # the command knows no names of the farm's
 PAGES = 60
@@ -128,6 +131,37 @@ def test_a_query_under_way_keeps_no_crawl_from_ending(farm: Farm, tmp_path: Path
         assert "amble: " not in said
     assert isinstance(asking.exception(PATIENCE_S), Nobody)
     resume_to_the_end(farm, file)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("presses", [1, 2])
+def test_interrupted_on_a_full_disk_it_ends_and_can_be_resumed(farm: Farm, small_disk: SmallDisk, presses: int) -> None:
+    """The first Ctrl-C waits as long as a closing store does, the second not even that [E11, F2]."""
+    file, filler = str(small_disk.folder / "x.duckdb"), small_disk.folder / "filler"
+    with amble("crawl", farm.url(NAME), "--into", file, *SLOWLY) as process:
+        wait_for(lambda: got(farm) >= 12)
+        fill(filler)
+        wait_for(lambda: "disk" in ask(file, "status")["jobs"][0]["phase"])
+        for _ in range(presses):
+            process.send_signal(signal.SIGINT)
+            sleep(0.5)
+        _, said = process.communicate(timeout=240)
+    assert process.returncode == 1, said
+    assert "could not be written" in said
+    assert "Traceback" not in said
+    assert "never retrieved" not in said
+    filler.unlink()
+    small_disk.remount("size=100m")
+    resume_to_the_end(farm, file)
+
+
+def fill(filler: Path) -> None:
+    """Nobody else can write a byte to this disk."""
+    with filler.open("wb", buffering=0) as out, suppress(OSError):
+        for size in (1 << 16, 1 << 12, 1):
+            with suppress(OSError):
+                while True:
+                    out.write(bytes(size))
 
 
 def test_interrupted_twice_it_stops_at_once(tmp_path: Path) -> None:

@@ -234,6 +234,20 @@ def test_a_fault_pauses_keeps_the_batch_and_goes_on_by_itself(path: Path, monkey
         assert not store.state.paused
 
 
+def test_a_want_of_memory_is_called_so_and_not_waited_for_without_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody frees it for a process that is not allowed more."""
+    states: list[StoreState] = []
+    with DuckDBStore.open(path, limits=RETRIES._replace(memory_s_max=0.05), on_state=states.append) as store:
+        job_id = new_job(store)
+        Flaky(monkeypatch).before = ["Failed to commit: Failed to allocate block of 8 bytes (bad allocation)"] * 10**6
+        with pytest.raises(StoreError, match="too little memory") as refused:
+            store.submit(visit(job_id, 1), urgent=True).result(WAIT_S)
+        assert "ulimit" in str(refused.value.hint)
+        assert [state.lacks for state in states] == ["memory"]
+
+
 def test_while_paused_there_is_no_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paused = threading.Event()
     limits = WriterLimits(linger_s=0.01, retry_s=0.001, retry_s_max=0.002)

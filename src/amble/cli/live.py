@@ -124,7 +124,7 @@ def _colour(domain: DomainProgress) -> str:
 
 
 def _is_held(progress: JobProgress) -> bool:
-    return progress.phase in ("paused", "stopping", "waiting for the disk", "waiting for the network")
+    return progress.phase in ("paused", "stopping") or progress.phase.startswith("waiting for ")
 
 
 def pages_per_s(progress: JobProgress) -> float:

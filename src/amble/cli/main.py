@@ -34,6 +34,10 @@ _HOMES = {
     "config": "config",
     "completion": "completion",
 }
+_LIGHT = frozenset({"config", "completion"})  # verbs that open no file of a crawl
+# Of addresses and of memory for data, in bytes: with less, libraries that we use end the process when they are refused.
+_MEMORY_NEEDED = {"RLIMIT_AS": 1 << 30, "RLIMIT_DATA": 1 << 28}
+_FILES_NEEDED = 32
 _ONLY_OURS = 0o077  # what a crawl writes is for whoever crawls
 _HINTS = {
     errno.ENOSPC: "free some disk space and try again",
@@ -90,10 +94,30 @@ def _run(words: Sequence[str] | None) -> int:
 
         show(f"amble {amble.__version__}")
         return 0
+    if arguments.verb not in _LIGHT:
+        _refuse_shortage()
     verb = getattr(import_module(f"amble.cli.{_HOMES[arguments.verb]}"), arguments.verb)
     code = int(verb(arguments))
     sys.stdout.flush()
     return code
+
+
+def _refuse_shortage() -> None:
+    """What this process is not allowed to have, and cannot do without."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    for name, needed in _MEMORY_NEEDED.items():
+        allowed = resource.getrlimit(getattr(resource, name))[0]
+        if allowed != resource.RLIM_INFINITY and allowed < needed:
+            raise AmbleError(
+                f"this process may have {allowed / 1e6:.0f} MB of memory and needs {needed / 1e6:.0f}",
+                hint="raise the limit, or lift it: ulimit -v unlimited, ulimit -d unlimited",
+            )
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # the hard limit: a crawl raises its own up to that
+    if files != resource.RLIM_INFINITY and files < _FILES_NEEDED:
+        raise AmbleError(f"this process may open {files} files and needs {_FILES_NEEDED}", hint=_HINTS[errno.EMFILE])
 
 
 def _leave_at_once(code: int) -> None:

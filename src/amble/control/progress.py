@@ -135,7 +135,7 @@ def phase_of(job: Job, *, paused: bool) -> str:
     if not job.loaded:
         return "reading what is known"
     if job.store.state.paused:
-        return "waiting for the disk"
+        return f"waiting for {job.store.state.lacks}"
     if job.plan.patience.outage.is_down:
         return "waiting for the network"
     if any(not walk.finished for lane in frontier.lanes.values() for walk in lane.walks.values()):

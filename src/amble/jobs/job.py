@@ -46,6 +46,7 @@ from amble.workers.wire import Briefing
 PRIVATE_NOTED_MAX = 8  # places whose seeds were refused
 SEED_HOSTS_CHECKED_MAX = 64  # of a job that is taken up
 KEEP_EVERY_S = 5.0  # how often learned delays and robots.txt files are handed to the store
+LOOK_EVERY_S = 0.1  # whether a disk can be written again, while somebody waits for the end
 WINDOW = Window()
 SHARING = Sharing()
 _DONE, _SKIPPED = State.DONE, State.SKIPPED
@@ -117,6 +118,7 @@ class Job:
         self._stored: Future[None] | None = None  # the promise for what was handed over last
         self._rejections_told = len(store.rejections)
         self.loaded = False  # what the store knows
+        self._told_to_end, self._hurried = asyncio.Event(), False
         self.membership = shared.join(settings, self.clock) if shared is not None else None
         self.plan = make_plan(
             settings, seeds, system_random.random, store.seen(row.id), stored=store.stored(row.id), window=window,
@@ -220,12 +222,43 @@ class Job:
             counters = self.result.counters(self.row.counters)
             error = self._error(sys.exception()) or ""
             change = JobChange(self.row.id, self.result.status, self.clock.utc(), error, counters)
-            await asyncio.wrap_future(self.store.set_job_state(change))
-            await asyncio.wrap_future(self.store.flush())
+            await self._stored_all(self.store.set_job_state(change), self.store.flush())
             self._tell_rejections()
         if (why := self.plan.why_no_seed()) is not None:
             self._warn("where", why)
         return self.result
+
+    def drain(self) -> None:
+        """Let what is under way end; the job can be taken up again."""
+        self._told_to_end.set()
+        self.crawl.drain()
+
+    def stop(self) -> None:
+        """End at once: wait for no answer, and not for a disk that takes nothing."""
+        self._told_to_end.set()
+        self._hurried = True
+        self.store.hurry()
+        self.crawl.stop()
+
+    async def _stored_all(self, *promises: Future[None]) -> None:
+        """A disk that is full is waited for as long as it takes, unless somebody wants an end."""
+        stored = asyncio.gather(*map(asyncio.wrap_future, promises))
+        told = asyncio.ensure_future(self._told_to_end.wait())
+        await asyncio.wait((stored, told), return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.store.close_s_max
+        while not stored.done():
+            if self.store.state.paused and (self._hurried or loop.time() > until):
+                stored.cancel()
+                with suppress(asyncio.CancelledError):
+                    await stored
+                raise StoreError(
+                    f"what was held could not be written: {self.store.state.reason}",
+                    hint="free some disk space; the crawl can be resumed, and fetches these pages again",
+                )
+            await asyncio.wait((stored,), timeout=LOOK_EVERY_S)
+        await stored
 
     # -- in
 

@@ -100,12 +100,12 @@ class RunningJob:
     def _drain(self) -> None:
         self._paused = False
         self._stopping = True
-        self.job.crawl.drain()
+        self.job.drain()
 
     def _stop_now(self) -> None:
         self._paused = False
         self._stopping = True
-        self.job.crawl.stop()
+        self.job.stop()
 
     def _record(self, status: JobStatus) -> None:
         self.job.store.set_job_state(JobChange(self.job_id, status, self.job.clock.utc()))

@@ -113,7 +113,7 @@ def _held(job: Job) -> str:
     """Why nothing is sent, where that is nobody's pace. Read from another thread: single values only."""
     state = job.store.state
     if state.paused:
-        return f"waiting for the disk ({state.reason})"
+        return f"waiting for {state.lacks} ({state.reason})"
     return "waiting for the network" if job.plan.patience.outage.is_down else ""
 
 

@@ -32,6 +32,7 @@ _ROW_CHARS_MAX = 2_000
 _DOMAIN_ROWS_SPARE = 1_000
 _ROWS_AT_ONCE = 1_000  # given to an appender, which lets nobody else use Python meanwhile
 _STARVED_MAX = 8  # times that memory was short for the same transaction before what is largest in it is set apart
+_NO_MEMORY = ("Out of Memory", "bad allocation", "bad_alloc", "MemoryError")  # how DuckDB and Python say it
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
 
 # What a row can be refused for. Everything else a database says is about the machine, and passes.
@@ -50,6 +51,11 @@ _ROW_FAULTS = (
 
 class Unavailable(Exception):
     """The database cannot be written now; the same transaction may be tried again."""
+
+    @property
+    def lacks_memory(self) -> bool:
+        """And not the disk."""
+        return any(sign in str(self) for sign in _NO_MEMORY)
 
 
 def no_step(name: str) -> None:

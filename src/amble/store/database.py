@@ -52,6 +52,7 @@ _CACHE_LEFT = "16MB"
 # A database with the name of a schema would make `amble.jobs` or `main.pages` ambiguous.
 _OTHERS = 0o077  # the rights of everybody else
 _AMBIGUOUS = frozenset({"", "amble", "information_schema", "main", "memory", "pg_catalog", "system", "temp"})
+MORE_MEMORY = "end other programs, or raise the limits of memory (ulimit -v, ulimit -d)"
 _HOLDER = re.compile(r"held in (?P<program>.+?) \(PID (?P<pid>\d+)\)")
 
 
@@ -401,6 +402,8 @@ def explain(refused: duckdb.Error, path: Path) -> StoreError:
             f"{path} is damaged: {text.splitlines()[0]}",
             hint=keep + (whole if "WAL" in text else "restore a backup, or crawl into a new file"),
         )
+    if isinstance(refused, duckdb.OutOfMemoryException):
+        return StoreError(f"{path} cannot be opened: {text.splitlines()[0]}", hint=MORE_MEMORY)
     if "ersion number" in text or "newer version" in text:
         return StoreError(f"{path} was written by another version of DuckDB", hint="upgrade the duckdb package")
     return StoreError(

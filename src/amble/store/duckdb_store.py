@@ -19,7 +19,7 @@ from amble.errors import StoreError
 from amble.store import knowledge
 from amble.store.clauses import Clauses, Column, add_columns, load_clauses, show_target
 from amble.store.commit import Committer, compact, no_step
-from amble.store.database import Database
+from amble.store.database import MORE_MEMORY, Database
 from amble.store.foreign_clauses import refuse_foreign, refuse_gone
 from amble.store.judge import WhereJudge
 from amble.store.migrate import migrate
@@ -111,7 +111,9 @@ class DuckDBStore:
             database.close()
             raise StoreError(
                 f"{path} cannot be used: {str(refused).splitlines()[0]}",
-                hint="see that the disk has room and can be written",
+                hint=MORE_MEMORY
+                if isinstance(refused, duckdb.OutOfMemoryException)
+                else "see that the disk has room and can be written",
             ) from refused
         except BaseException:
             database.close()
@@ -131,6 +133,16 @@ class DuckDBStore:
             self._in_bulk.add(job_id)
         else:
             self._in_bulk.discard(job_id)
+        self._tell_writer()
+
+    @property
+    def close_s_max(self) -> float:
+        """How long whoever ends waits for a store that cannot be written."""
+        return self._limits.close_s_max
+
+    def hurry(self) -> None:
+        """When it is closed, a store that cannot be written is given up at once."""
+        self._limits = self._limits._replace(close_s_max=0.0)
         self._tell_writer()
 
     def _tell_writer(self) -> None:

@@ -41,6 +41,7 @@ class WriterLimits(NamedTuple):
     straight_bytes_min: int = 5 * 1024 * 1024
     straight_share_min: float = 1 / 30
     checkpoint_retry_s: float = 30.0
+    memory_s_max: float = 60.0  # how long a want of memory is waited for: nobody frees it, as somebody may a disk
     close_s_max: float = 30.0  # how long `close` waits for a store that cannot be written
 
     def in_bulk(self) -> WriterLimits:

@@ -312,6 +312,7 @@ class StoreState(NamedTuple):
 
     paused: bool = False
     reason: str = ""
+    lacks: str = "the disk"  # what it waits for; or "memory"
 
 
 class Store(Protocol):

@@ -44,6 +44,7 @@ class Writer:
         self._room_wanted: list[Future[None]] = []
         self._changed = threading.Condition()
         self._closing_at: float | None = None
+        self._failing_since: float | None = None  # nothing can be written
         self._no_checkpoint_before = 0.0
         self._thread = threading.Thread(target=self._run, name="amble-writer", daemon=True)
         self._thread.start()
@@ -86,7 +87,7 @@ class Writer:
         return future
 
     def close(self) -> None:
-        """Write what is held, then stop. A store that cannot be written is given up after `close_s_max`."""
+        """Write what is held, then stop. A store that could not be written for `close_s_max` is given up."""
         with self._changed:
             if self._closing_at is None:
                 self._closing_at = time.monotonic()
@@ -150,17 +151,26 @@ class Writer:
                 break
             except Unavailable as fault:
                 if retried:  # the first retry is quick and quiet: two transactions may just have met
-                    self._tell(StoreState(paused=True, reason=str(fault)))
+                    lacks = "memory" if fault.lacks_memory else "the disk"
+                    self._tell(StoreState(paused=True, reason=str(fault), lacks=lacks))
+                self._failing_since = self._failing_since or time.monotonic()
                 self._wait_or_give_up(wait_s, fault)
                 wait_s = min(2 * wait_s, self.limits.retry_s_max)
                 retried = True
+        self._failing_since = None
         self._tell(StoreState())
 
     def _wait_or_give_up(self, wait_s: float, fault: Unavailable) -> None:
+        assert self._failing_since is not None
+        if fault.lacks_memory and time.monotonic() > self._failing_since + self.limits.memory_s_max:
+            raise StoreError(
+                f"there is too little memory to store what was fetched: {fault}",
+                hint="end other programs, or raise the limits (ulimit -v, ulimit -d); then resume the crawl",
+            ) from fault
         until = time.monotonic() + wait_s
         with self._changed:
             while (left_s := until - time.monotonic()) > 0:
-                if self._closing_at is not None and time.monotonic() > self._closing_at + self.limits.close_s_max:
+                if self._closing_at is not None and time.monotonic() > self._failing_since + self.limits.close_s_max:
                     raise StoreError(
                         f"what was held could not be written: {fault}",
                         hint="free some disk space; the crawl can be resumed, and fetches these pages again",
