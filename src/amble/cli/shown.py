@@ -7,7 +7,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amble.settings import Settings
 
 _UNSAFE = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
 # Changes of direction, invisible characters and line ends of Unicode; halves of characters, which no terminal can take.
@@ -43,6 +46,12 @@ def say(text: str) -> None:
     """Talk goes to standard error, so that data can be piped."""
     sys.stderr.write(safe_lines(text) + "\n")
     sys.stderr.flush()
+
+
+def warn_of_idle(settings: Settings) -> None:
+    """What was set and does nothing. A job says it itself."""
+    for sentence in settings.idle():
+        say(f"warning: {sentence}")
 
 
 def show(text: str, end: str = "\n", *, is_data: bool = False) -> None:
