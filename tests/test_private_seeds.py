@@ -271,8 +271,9 @@ def test_a_crawl_of_a_file_says_what_would_allow_it(canary: Canary, capsys: pyte
 
 @pytest.mark.parametrize("name", ["allow_private", "http_proxy", "ca_file", "no_proxy"])
 def test_the_file_of_a_project_opens_nothing(name: str, tmp_path: Path) -> None:
-    values = {"allow_private": '["10.0.0.0/8"]', "http_proxy": '"http://127.0.0.1:1"', "ca_file": '"/x"',
-              "no_proxy": '["a.test"]'}  # fmt: skip
+    values = {"allow_private": '["10.0.0.0/8"]', "http_proxy": '"http://127.0.0.1:1"', "no_proxy": '["a.test"]',
+              "ca_file": f'"{tmp_path / "ca.pem"}"'}  # fmt: skip
+    (tmp_path / "ca.pem").touch()
     (tmp_path / "amble.toml").write_text(f"{name} = {values[name]}\n")
     with pytest.raises(SettingsError, match="a project may not set"):
         resolve({}, environ={}, folder=tmp_path)

@@ -71,6 +71,7 @@ def test_lists_and_tables_of_a_file_reach_the_settings_and_paths_are_meant_from_
     user = home / "config" / "amble" / "amble.toml"
     user.parent.mkdir(parents=True, exist_ok=True)
     user.write_text('ca_file = "ca.pem"\n')
+    (user.parent / "ca.pem").touch()
     settings = of(home).settings
     assert settings.visiting.accept_content_types == ("text/*",)
     assert (settings.visiting.follow_links, settings.pacing.max_rate) == (False, None)

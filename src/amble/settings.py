@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic.fields import FieldInfo
 
@@ -32,6 +32,14 @@ SYNONYMS = {"timeout_seconds": "http_timeout"}  # another name -> the name
 RENAMED = {"dns_threads": "dns_lookups"}  # as an earlier version stored it with a job -> the name
 
 
+class Readable(NamedTuple):
+    """What is to be made of the settings that a job was stored with."""
+
+    kept: dict[str, Any]
+    unknown: tuple[str, ...]  # as they were stored; they mean nothing to this version
+    refused: dict[str, str]  # name -> why
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Resolved configuration of a crawl."""
@@ -53,6 +61,13 @@ class Settings:
         made._refuse_contradictions()
         return made
 
+    def idle(self) -> list[str]:
+        """A sentence for each setting that was given and does nothing in a crawl."""
+        found = [f"{name} does nothing: {why}" for name, why in self.pacing.idle()]
+        if "shards" in self.pacing.model_fields_set:
+            found.append("shards does nothing in a crawl: it is for a limiter of threads")
+        return found
+
     def _refuse_contradictions(self) -> None:
         """Between settings of different parts. A default contradicts nobody."""
         both = self.pacing.model_fields_set | self.robots.model_fields_set
@@ -67,9 +82,12 @@ class Settings:
         return {name: value for name, value in named.items() if name not in _UNSTORED}
 
     @classmethod
-    def taken_up(cls, stored: Mapping[str, Any], here: Self | None = None) -> Self:
+    def taken_up(
+        cls, stored: Mapping[str, Any], here: Self | None = None, repairs: Mapping[str, Any] | None = None
+    ) -> Self:
         """Those that a job was given, but for what is `OWN`: that is as it holds here. Raises SettingsError where the
-        job had such a thing and nothing is said of it here."""
+        job had such a thing and nothing is said of it here, and where what it was given is refused today and `repairs`
+        do not say what is to hold instead."""
         own = (here or cls()).fetching
         needed = {name: stored[name] for name in _NEEDED if stored.get(name) and name not in own.model_fields_set}
         if needed:
@@ -79,26 +97,55 @@ class Settings:
                 f"this job was begun with {told}, and such settings are never taken from a file",
                 hint=f"say it here, if you mean it: amble resume FILE {flags} (or none), AMBLE_..., or your own file",
             )
-        kept, _ = cls.readable(stored)
-        return cls.of({**kept, **{name: getattr(own, name) for name in OWN if name in own.model_fields_set}})
+        found, named = cls.readable(stored), by_own_name(repairs or {})
+        clash = cls._refusal_of(found.kept)
+        needless = next((name for name in named if name not in found.refused and clash is None), None)
+        if needless is not None:
+            raise SettingsError(
+                f"a job that is taken up keeps its {needless}", hint=f"what can be said anew: {', '.join(OWN)}"
+            )
+        unrepaired = [why for name, why in found.refused.items() if name not in named]
+        if clash is not None and cls._refusal_of({**found.kept, **named}) is not None:
+            unrepaired.append(clash)
+        if unrepaired:
+            raise SettingsError(
+                f"settings of this job are refused today: {'; '.join(unrepaired)}",
+                hint="say what is to hold instead: amble resume FILE --rules none, RESUME CRAWL n WITH (...), "
+                "amble.resume(file, rules=...)",
+            )
+        said_here = {name: getattr(own, name) for name in OWN if name in own.model_fields_set}
+        return cls.of({**found.kept, **named, **said_here})
 
     @classmethod
-    def readable(cls, stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """What a job was begun with by the names of today, `OWN` left out, and the names of what means nothing here:
-        another version may have known settings that this one does not, and values that it refuses."""
-        kept: dict[str, Any] = {}
-        dropped: list[str] = []
+    def as_stored(cls, stored: Mapping[str, Any]) -> Self:
+        """Those that a job was given, as far as they mean anything today; for reports, which send nothing."""
+        kept = cls.readable(stored).kept
+        return cls.of(kept) if cls._refusal_of(kept) is None else cls()
+
+    @classmethod
+    def _refusal_of(cls, named: Mapping[str, Any]) -> str | None:
+        try:
+            cls.of(named)
+        except SettingsError as refused:
+            return refused.message
+        return None
+
+    @classmethod
+    def readable(cls, stored: Mapping[str, Any]) -> Readable:
+        """What a job was begun with by the names of today, `OWN` left out: another version may have known settings that
+        this one does not, and values that it refuses."""
+        found = Readable({}, (), {})
         for said, value in stored.items():
             name = RENAMED.get(said, said)
             if name in OWN or (name != said and name in stored):
                 continue
-            try:
-                cls.of({name: value})
-            except SettingsError:
-                dropped.append(said)
+            if name not in _names():
+                found = found._replace(unknown=(*found.unknown, said))
+            elif (why := cls._refusal_of({name: value})) is not None:
+                found.refused[name] = why
             else:
-                kept[name] = value
-        return kept, tuple(dropped)
+                found.kept[name] = value
+        return found
 
     def differences(self, other: Self) -> list[tuple[str, Any, Any]]:
         """(name, value, value of the other) of each setting that is not the same in both, `OWN` left out."""
@@ -114,7 +161,7 @@ class Settings:
 
 def by_own_name(named: Mapping[str, Any]) -> dict[str, Any]:
     """The same settings with synonyms replaced. Unknown names, and a setting given by both its names, are refused."""
-    known = {name for _, name, _ in fields()}
+    known = _names()
     found: dict[str, Any] = {}
     for said, value in named.items():
         name = SYNONYMS.get(said, said)
@@ -124,6 +171,10 @@ def by_own_name(named: Mapping[str, Any]) -> dict[str, Any]:
             raise SettingsError(f"{name} is given twice, also as {_other(name)}", hint="give one of the two")
         found[name] = value
     return found
+
+
+def _names() -> set[str]:
+    return {name for _, name, _ in fields()}
 
 
 def fields() -> Iterator[tuple[str, str, FieldInfo]]:

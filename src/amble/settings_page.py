@@ -16,13 +16,18 @@ from amble.settings import PARTS, SYNONYMS, fields
 _HEAD = """# Settings
 
 Made from the settings themselves by `python -m amble.settings_page`. Durations are seconds, rates are requests per
-second, unless the name says otherwise. A value out of range, an unknown name or a contradiction is refused with a hint.
+second, unless the name says otherwise. A value out of range, an unknown name or a contradiction is refused with a hint,
+before there is a file or a job. What does nothing where it is given, such as a setting of a strategy that is not used,
+is said once.
 
 Each is a flag (`--max-rate 2`), an environment variable (`AMBLE_MAX_RATE=2`), a line of `amble.toml` or of
 `[tool.amble]` in `pyproject.toml` (`max_rate = 2`), an option of `CRAWL ... WITH (max_rate = 2)` and an argument in
 Python (`max_rate=2`). The call wins over the environment, that over the nearest project file from the working folder
 upward, that over `~/.config/amble/amble.toml`. `amble config show` says what holds and where it came from. As text,
 `none` stands for nothing, lists have commas. Another name: {synonyms}.
+
+A job keeps its settings when it is resumed. Where a later version refuses one of them, the resumption says so and takes
+another value for it, from a flag, an option or an argument, which is kept from then on.
 """
 _TITLES = {
     "visiting": "What is visited and kept",

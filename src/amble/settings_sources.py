@@ -20,6 +20,7 @@ from typing import Any
 from amble import runtime_folder
 from amble.errors import SettingsError
 from amble.fetcher import proxy_from_environment
+from amble.fetcher.authorities import ca_file_of
 from amble.settings import OWN, SYNONYMS, Settings, by_own_name, fields
 
 PREFIX = "AMBLE_"
@@ -67,7 +68,9 @@ def resolve(
     for name, value in _from_proxy_variables(environ, named).items():
         named[name], sources[name] = value, _PROXY_VARIABLES
     try:
-        return Resolved(Settings.of(named), named, sources)
+        settings = Settings.of(named)
+        ca_file_of(settings.fetching)  # before there is a file of a crawl, or a job in it
+        return Resolved(settings, named, sources)
     except SettingsError as refused:
         raise _with_sources(refused, sources, said_by) from None
 

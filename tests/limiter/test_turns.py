@@ -125,7 +125,7 @@ def test_a_rule_holds_for_its_domains_only() -> None:
 
 
 def test_when_pacing_is_disabled_nothing_waits_but_for_what_a_server_asks() -> None:
-    world = World(enabled=False, fixed_delay=60.0, max_parallel_per_domain=1)
+    world = World(enabled=False, fixed_delay=60.0)
 
     async def main() -> tuple[list[float], float]:
         at_once = await asyncio.gather(*(world.ask(status=200, takes_s=0.5) for _ in range(15)))
@@ -135,6 +135,15 @@ def test_when_pacing_is_disabled_nothing_waits_but_for_what_a_server_asks() -> N
     at_once, after_the_block = world.run(main())
     assert at_once == [0.0] * 15
     assert after_the_block >= 600.0
+
+
+def test_when_pacing_is_disabled_what_is_set_of_requests_at_once_holds() -> None:
+    world = World(enabled=False, max_parallel_per_domain=3)
+
+    async def main() -> list[float]:
+        return await asyncio.gather(*(world.ask(status=200, takes_s=0.5) for _ in range(6)))
+
+    assert world.run(main()) == [0.0] * 3 + [0.5] * 3
 
 
 # -- order

@@ -101,7 +101,7 @@ def make_parser() -> Parser:
         made.add_argument("job", metavar="JOB", type=int, nargs="?", help=f"default: {default}")
         if name == "resume":
             made.add_argument("--trust-clauses", action="store_true", help="run the SQL in the file, whatever it is")
-            _add_settings(made, names=OWN)
+            _add_settings(made, named=OWN)
     verb("jobs", "the jobs in a file", file=True)
     verb("domains", "what was learned of each domain", file=True)
     audit = verb("audit", "check the receipts: exit code 0 only if no rule was broken", file=True)
@@ -181,10 +181,10 @@ def _add_model(parser: Parser) -> None:
     _add_settings(parser, ("pacing",))
 
 
-def _add_settings(parser: Parser, only: Sequence[str] = (), names: Sequence[str] = ()) -> None:
+def _add_settings(parser: Parser, only: Sequence[str] = (), named: Sequence[str] = ()) -> None:
     def add() -> None:
         from amble.cli.flags import add_settings  # the models of all settings: they take a while to load
 
-        add_settings(parser, only, names)
+        add_settings(parser, only, named)
 
     parser.later = add

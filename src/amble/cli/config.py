@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from amble.cli.exits import Exit
-from amble.cli.shown import show, show_json
+from amble.cli.shown import show, show_json, warn_of_idle
 from amble.report.words import text_table
 from amble.settings import fields
 from amble.settings_sources import resolve
@@ -17,6 +17,7 @@ from amble.settings_sources import resolve
 def config(arguments: argparse.Namespace) -> Exit:
     found = resolve()
     rows = [(name, _plain(found.settings.value(name)), found.source(name)) for _, name, _ in fields()]
+    warn_of_idle(found.settings)
     if arguments.json:
         show_json({name: {"value": value, "source": source} for name, value, source in rows})
     else:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from amble.cli.exits import Exit, exit_of
 from amble.cli.flags import settings_of
@@ -23,7 +25,7 @@ from amble.errors import AddressRefused, AmbleError, BadUrl, SettingsError
 from amble.jobs import runner
 from amble.jobs.runner import RunningJob
 from amble.report.words import safe
-from amble.settings import Settings
+from amble.settings import OWN, Settings
 from amble.settings_sources import resolve
 from amble.sql.targets import refuse_hidden
 from amble.store.duckdb_store import DuckDBStore, memory_for
@@ -96,7 +98,10 @@ def default_file(seeds: list[str]) -> str:
 
 def _take_up(arguments: argparse.Namespace) -> Exit:
     must_exist(arguments.file)
-    here = resolve(settings_of(arguments), said_by="the command line").settings
+    said = settings_of(arguments)
+    own = {name: value for name, value in said.items() if name in OWN}
+    here = resolve(own, said_by="the command line").settings
+    repairs = {name: value for name, value in said.items() if name not in OWN}
     with DuckDBStore.open(arguments.file, sealed=True) as store:
         jobs = {job.id: job.status for job in store.jobs()}
         unfinished = [job for job, status in jobs.items() if status in UNFINISHED]
@@ -106,12 +111,17 @@ def _take_up(arguments: argparse.Namespace) -> Exit:
             if arguments.json:
                 show_json(None)
             return Exit.DONE
-        _tell_settings(store, job_id, here)
+        _tell_settings(store, job_id, here, repairs)
         try:
             return run_job(
                 store,
                 lambda watch: runner.take_up(
-                    store, job_id, here=here, trust_clauses=arguments.trust_clauses, listeners=[watch.event]
+                    store,
+                    job_id,
+                    here=here,
+                    repairs=repairs,
+                    trust_clauses=arguments.trust_clauses,
+                    listeners=[watch.event],
                 ),
                 arguments.file,
                 as_json=arguments.json,
@@ -121,19 +131,20 @@ def _take_up(arguments: argparse.Namespace) -> Exit:
             raise AmbleError(refused.message, hint=f"where you mean it: {again} (none: without them)") from None
 
 
-def _tell_settings(store: DuckDBStore, job_id: int, here: Settings) -> None:
+def _tell_settings(store: DuckDBStore, job_id: int, here: Settings, repairs: Mapping[str, Any]) -> None:
     """A job keeps the settings it was begun with, and the file may be somebody else's."""
     row = next((job for job in store.jobs() if job.id == job_id), None)
     if row is None:
         return
-    kept, _ = Settings.readable(row.settings)
-    differing = Settings.of(kept).differences(here)
+    differing = Settings.taken_up(row.settings, here, repairs).differences(here)
     if differing:
         told = ", ".join(f"{name} = {_plain(value)} (here {_plain(theirs)})" for name, value, theirs in differing)
         say(f"job {job_id} keeps the settings it was begun with: {safe(told)}")
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return json.dumps({pattern: rule.model_dump(exclude_unset=True) for pattern, rule in value.items()})
     return "none" if value is None or value == () else str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -16,17 +16,19 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
-def add_settings(parser: argparse.ArgumentParser, only: Sequence[str] = (), names: Sequence[str] = ()) -> None:
-    """A flag for each setting, told by the setting itself; or for those of some parts, or of some names."""
+def add_settings(parser: argparse.ArgumentParser, only: Sequence[str] = (), named: Sequence[str] = ()) -> None:
+    """A flag for each setting, told by the setting itself; or for those of some parts. Where some are `named`, the help
+    leaves the others out."""
     parts: dict[str, Any] = {}
     others = {name: other for other, name in SYNONYMS.items()}
     for part, name, info in fields():
-        if (only and part not in only) or (names and name not in names):
+        if only and part not in only:
             continue
+        is_shown = not named or name in named
         if part not in parts:
             parts[part] = parser.add_argument_group(part)
         kinds = kinds_of(info.annotation)
-        told = (info.description or "").replace("%", "%%")
+        told = (info.description or "").replace("%", "%%") if is_shown else argparse.SUPPRESS
         options: dict[str, Any] = {"metavar": name.rsplit("_", 1)[-1].upper()}
         if bool in kinds:
             words = "true|false|auto" if str in kinds else "true|false"
@@ -38,7 +40,10 @@ def add_settings(parser: argparse.ArgumentParser, only: Sequence[str] = (), name
         parts[part].add_argument(_flag(name), dest=name, help=told, **options)
         if name in others:
             parts[part].add_argument(
-                _flag(others[name]), dest=others[name], help=f"the same as {_flag(name)}", **options
+                _flag(others[name]),
+                dest=others[name],
+                help=f"the same as {_flag(name)}" if is_shown else argparse.SUPPRESS,
+                **options,
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from amble.cli.exits import Exit
 from amble.cli.flags import settings_of
 from amble.cli.look import must_exist
-from amble.cli.shown import show, show_json
+from amble.cli.shown import show, show_json, warn_of_idle
 from amble.core.pacing.learned import Learned
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
@@ -31,6 +31,7 @@ _MODEL = {
 
 def rehearse(arguments: argparse.Namespace) -> Exit:
     settings = resolve(settings_of(arguments), said_by="the command line").settings
+    warn_of_idle(settings)
     model, learned, pages = ServerModel(), None, PAGES
     if arguments.domain is not None:
         model, learned, pages = _known(arguments)

@@ -11,7 +11,7 @@ from amble.cli.crawl import default_file, seeds_of, typed_seeds
 from amble.cli.exits import Exit
 from amble.cli.flags import settings_of
 from amble.cli.look import find_out, must_exist
-from amble.cli.shown import say, show, show_json
+from amble.cli.shown import say, show, show_json, warn_of_idle
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
 from amble.errors import StoreError, StoreLocked
@@ -24,6 +24,7 @@ from amble.store.duckdb_store import DuckDBStore
 def plan(arguments: argparse.Namespace) -> Exit:
     """Asks for robots.txt and sitemaps only. What is in the file already, and was learned, counts; none is made."""
     settings = resolve(settings_of(arguments), said_by="the command line").settings
+    warn_of_idle(settings)
     seeds, typed = seeds_of(arguments), typed_seeds(arguments)
     into = arguments.into or default_file(seeds)
     with _planning(into) as store:

@@ -6,15 +6,24 @@ import json
 import os
 import shutil
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amble.report.words import safe_lines
+
+if TYPE_CHECKING:
+    from amble.settings import Settings
 
 
 def say(text: str) -> None:
     """Talk goes to standard error, so that data can be piped."""
     sys.stderr.write(safe_lines(text) + "\n")
     sys.stderr.flush()
+
+
+def warn_of_idle(settings: Settings) -> None:
+    """What was set and does nothing. A job says it itself."""
+    for sentence in settings.idle():
+        say(f"warning: {sentence}")
 
 
 def show(text: str, end: str = "\n", *, is_data: bool = False) -> None:

@@ -12,6 +12,14 @@ from amble.core.urls import shown
 from amble.errors import SettingsError
 
 
+class Refused(ValueError):
+    """Raised by a validator that knows what to write instead."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 class CheckedModel(BaseModel):
     """A frozen model whose refusals are ours: one error that names the setting, what is wrong and what to do."""
 
@@ -34,7 +42,8 @@ def _as_settings_error(refused: ValidationError, model: type[BaseModel]) -> Sett
             hints.append(nearest_hint(str(problem["loc"][-1]), list(model.model_fields)))
         elif not name:
             problems.append(problem["msg"].removeprefix("Value error, "))
-            hints.append("change one of the settings named")
+            why = problem.get("ctx", {}).get("error")
+            hints.append(why.hint if isinstance(why, Refused) else "change one of the settings named")
         else:
             problems.append(f"{name} = {_shown(problem['input'])}: {problem['msg'].lower()}")
             hints.append(_field_hint(model, str(problem["loc"][0])))

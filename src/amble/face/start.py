@@ -13,7 +13,7 @@ from typing import Any
 from amble.control.progress import DOMAINS_SHOWN
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
-from amble.errors import AmbleError, BadUrl, SettingsError, StoreError
+from amble.errors import AmbleError, BadUrl, StoreError
 from amble.face.job import CrawlJob, Hold
 from amble.face.show import job_html
 from amble.jobs import runner
@@ -58,8 +58,8 @@ def resume(
 ) -> CrawlJob:
     """Go on with a job that did not finish; by default with the last such.
 
-    `own` is what is never taken from the file: a proxy, `ca_file`, `allow_private`. With `trust_clauses` its WHERE and
-    EXTRACT are run whatever they hold.
+    `own` is what is never taken from the file: a proxy, `ca_file`, `allow_private`; and what is to hold in place of
+    settings of the job that are refused today. With `trust_clauses` its WHERE and EXTRACT are run whatever they hold.
     """
     if wait:
         _refuse_in_coroutine("resume")
@@ -88,10 +88,8 @@ def _begin_crawl(seeds: str | Iterable[str], into: Path | None, table: str, name
 
 
 def _begin_resume(into: Path, job_id: int | None, trust_clauses: bool, own: dict[str, Any]) -> CrawlJob:
-    kept = next((name for name in own if name not in OWN), None)
-    if kept is not None:
-        raise SettingsError(f"a job that is taken up keeps its {kept}", hint=f"what can be said anew: {', '.join(OWN)}")
-    here = resolve(own).settings
+    here = resolve({name: value for name, value in own.items() if name in OWN}).settings
+    repairs = {name: value for name, value in own.items() if name not in OWN}
     if not os.path.exists(into):
         raise StoreError(f"there is no file {os.fspath(into)}", hint="amble.crawl(seeds, into=file) makes one")
 
@@ -103,7 +101,7 @@ def _begin_resume(into: Path, job_id: int | None, trust_clauses: bool, own: dict
             raise StoreError("every job in this file is finished", hint=_AGAIN)
         if chosen in status and chosen not in unfinished:
             raise StoreError(f"job {chosen} is over: {status[chosen]}", hint=_AGAIN)
-        return runner.take_up(store, chosen, here=here, trust_clauses=trust_clauses)
+        return runner.take_up(store, chosen, here=here, repairs=repairs, trust_clauses=trust_clauses)
 
     return _begin(into, take_up)
 

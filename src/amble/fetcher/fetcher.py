@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import lru_cache, partial
-from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -16,8 +15,8 @@ from amble.clock import Clock, SystemClock
 from amble.core.addresses import AddressPolicy, Forbidden
 from amble.core.outcome import Failure, Phase
 from amble.core.urls import Refusal, normalize, origin_of, split_plain
-from amble.errors import BadUrl, FetcherClosed, SettingsError
-from amble.fetcher.authorities import default_ca_file
+from amble.errors import BadUrl, FetcherClosed
+from amble.fetcher.authorities import ca_file_of
 from amble.fetcher.calls import Cancel, OnDone, awaited, ended, in_task
 from amble.fetcher.engine import Engine
 from amble.fetcher.guard import Guard, Route, pin_proxy
@@ -64,9 +63,7 @@ class Fetcher:
         self._known: Callable[[str], Resolution | None] = (
             self._resolver.known if isinstance(self._resolver, KnowingResolver) else _nothing_known
         )
-        self._ca_file = self.settings.ca_file or default_ca_file()
-        if not Path(self._ca_file).is_file():
-            raise SettingsError(f"ca_file = {self._ca_file!r}: no such file", hint="name a PEM file of authorities")
+        self._ca_file = ca_file_of(self.settings)
         self._engine: Engine | None = None
         self._closed = False
 

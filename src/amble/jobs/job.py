@@ -114,7 +114,7 @@ class Job:
         self.seeds: Sequence[Seed] = seeds
         self._listeners = list(listeners)
         session = int(self.clock.utc().timestamp() * 1_000_000)  # receipts of two runs must not be taken for one
-        self._taken_up = False
+        self._taken_up = self._repaired = False
         self._stored: Future[None] | None = None  # the promise for what was handed over last
         self._rejections_told = len(store.rejections)
         self.loaded = False  # what the store knows
@@ -177,29 +177,34 @@ class Job:
         job_id: int,
         here: Settings | None = None,
         *,
+        repairs: Mapping[str, Any] | None = None,
         trust_clauses: bool = False,
         **ways: Any,
     ) -> Job:
         """An earlier job that did not finish. The file may be anybody's: a proxy, authorities and private addresses are
-        those of `here`, and its WHERE and EXTRACT must be harmless or be trusted."""
+        those of `here`, and its WHERE and EXTRACT must be harmless or be trusted. `repairs` stand in for settings of it
+        that are refused today."""
         row = next((job for job in store.jobs() if job.id == job_id), None)
         if row is None:
             raise StoreError(f"there is no job {job_id} in this file", hint="`amble jobs FILE` lists them")
-        settings = Settings.taken_up(row.settings, here)
-        if dropped := Settings.readable(row.settings)[1]:
-            names = ", ".join(map(ascii, dropped))
+        settings = Settings.taken_up(row.settings, here, repairs)
+        if unknown := Settings.readable(row.settings).unknown:
+            names = ", ".join(map(ascii, unknown))
             log.warning("job %d goes on without settings that this version does not take: %s", job_id, names)
         store.check_clauses(job_id, trust=trust_clauses)
         store.resume(job_id)
         job = cls(store, row, settings, **ways)
-        job._taken_up = True
+        job._taken_up, job._repaired = True, bool(repairs)
         return job
 
     async def run(self) -> JobResult:
         began = self.clock.monotonic()
         await self._refuse_private_seeds()
         await self._load()
-        self.store.set_job_state(JobChange(self.row.id, JobStatus.RUNNING, self.clock.utc()))
+        repaired = self.settings.given() if self._repaired else None
+        self.store.set_job_state(JobChange(self.row.id, JobStatus.RUNNING, self.clock.utc(), settings=repaired))
+        for sentence in self.settings.idle():
+            self._warn("settings", sentence)
         keeper = asyncio.create_task(self._keep_learning())
         supply = asyncio.create_task(self._supply.run())
         supply.add_done_callback(self._supply_ended)

@@ -48,6 +48,8 @@ class Limiter:
         self.settings = settings or PacingSettings(**named)
         self.clock: Clock = clock or SystemClock()
         self._listeners = list(listeners)
+        for name, why in self.settings.idle():
+            log.warning("%s does nothing: %s", name, why)
         # Domains that share an address share a budget, so they must share a lock.
         shards = 1 if self.settings.limits_addresses else self.settings.shards
         domains_max = max(1, self.settings.max_domains // shards)

@@ -13,7 +13,6 @@ from amble.core.robots.book import robots_url_of
 from amble.core.robots.pattern import escape_path, path_of
 from amble.core.robots.policy import Policy, RobotsAnswer, Terms, policy_of
 from amble.core.urls import domain_of, origin_of
-from amble.errors import AmbleError
 from amble.settings import Settings
 from amble.store.knowledge import load_jobs
 
@@ -111,8 +110,5 @@ def _origins(connection: DuckDBPyConnection, domain: str | None) -> Iterator[_Or
 
 
 def _terms(settings: dict[str, object]) -> Terms:
-    try:
-        resolved = Settings.of(settings)
-    except AmbleError:  # of another version
-        resolved = Settings()
+    resolved = Settings.as_stored(settings)
     return Terms.of(resolved.fetching.user_agent, resolved.robots.purpose)

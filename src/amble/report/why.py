@@ -185,7 +185,7 @@ def _exists(connection: DuckDBPyConnection, target: TableName) -> bool:
 def _bounds_of(connection: DuckDBPyConnection, domain: str, job_id: int) -> Bounds:
     """The settings that a job had for a domain."""
     job = next((job for job in load_jobs(connection) if job.id == job_id), None)
-    settings = Settings.taken_up({} if job is None else job.settings).pacing
+    settings = Settings.as_stored({} if job is None else job.settings).pacing
     return Rulebook(settings, lambda: 0.0).bounds(domain)
 
 

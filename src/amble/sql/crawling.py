@@ -111,16 +111,16 @@ def run_control(place: Place, control: Control, values: Mapping[str, Any]) -> Ta
 
 
 def _told_here(place: Place, control: Control, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds here and is never taken from the file, and whether the job's own SQL is to be trusted."""
+    """What holds here and is never taken from the file, what stands in for settings that are refused today, and whether
+    the job's own SQL is to be trusted."""
     trusts = [option for option in control.options if option.name == TRUST]
-    own = tuple(option for option in control.options if option.name != TRUST)
-    wrong = next((option.name for option in own if option.name not in OWN), None)
-    if wrong is not None:
-        raise SettingsError(f"a job that is taken up keeps its {wrong}", hint=f"here: {', '.join([TRUST, *OWN])}")
+    others = [option for option in control.options if option.name != TRUST]
+    own = tuple(option for option in others if option.name in OWN)
+    repairs = options.said([option for option in others if option.name not in OWN], values)
     trust = options.bound(trusts[-1].value, values) if trusts else False
     if not isinstance(trust, bool):
         raise SettingsError(f"{TRUST} = {trust!r}: write true or false", hint=f"{TRUST} = true")
-    return {"here": settings_here(place, Crawl("", options=own), values, None), TRUST: trust}
+    return {"here": settings_here(place, Crawl("", options=own), values, None), "repairs": repairs, TRUST: trust}
 
 
 def settings_here(place: Place, crawl: Crawl, values: Mapping[str, Any], limit: int | None) -> Settings:

@@ -266,14 +266,15 @@ class Committer:
         at = storable.utc(change.at)
         self._connection.execute(
             "UPDATE amble.jobs SET status = $2, started_at = coalesce(started_at, $3), finished_at = $4, "
-            "error = nullif(coalesce($5, error), ''), counters = coalesce($6, counters) WHERE id = $1",
+            "error = nullif(coalesce($5, error), ''), counters = coalesce($6, counters), "
+            "settings = coalesce($7, settings) WHERE id = $1",
             [
                 change.job_id,
                 str(change.status),
                 at if change.status is JobStatus.RUNNING else None,
                 None if change.status in UNFINISHED else at,
                 storable.text(change.error),
-                storable.json_text(change.counters) if change.counters is not None else None,
+                *(None if named is None else storable.json_text(named) for named in (change.counters, change.settings)),
             ],
         )
 

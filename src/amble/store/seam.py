@@ -246,6 +246,7 @@ class JobChange(NamedTuple):
     at: datetime
     error: str | None = None
     counters: Mapping[str, int] | None = None
+    settings: Mapping[str, object] | None = None
 
 
 class Rejection(NamedTuple):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from amble.core.pacing.patterns import read_pattern
 from amble.core.pacing.permit import Source
 from amble.core.pacing.settings import PacingSettings, Rule
-from amble.core.urls import domain_of
-from amble.errors import BadDomain, SettingsError
 
 Random = Callable[[], float]  # uniform in [0, 1); passed in, never taken from the module
 
@@ -16,7 +15,7 @@ Random = Callable[[], float]  # uniform in [0, 1); passed in, never taken from t
 FAMILY_MAX = 1_000  # crawl delays that differ; sites that each ask for another one pay for their own
 
 
-# What `enabled = false` leaves: a crawl delay, a Retry-After and an open circuit still hold.
+# What `enabled = false` means where nobody said otherwise. A crawl delay, Retry-After and an open circuit still hold.
 UNPACED = {
     "pacing": "fixed",
     "fixed_delay": 0.0,
@@ -27,6 +26,8 @@ UNPACED = {
     "max_parallel_per_domain": 100_000,
 }
 
+
+_STRATEGY = {"pacing", "fixed_delay"}
 
 # Of two crawls of one domain, what is stricter about a setting of theirs. The others are the first one's.
 _STRICTER: dict[str, Callable[..., Any]] = {
@@ -71,7 +72,8 @@ class Bounds:
         family: dict[float | None, Bounds] | None = None,
     ) -> None:
         if not settings.enabled:
-            settings, rule = settings.model_copy(update=UNPACED), None
+            said = settings.model_fields_set - _STRATEGY
+            settings = settings.model_copy(update={name: UNPACED[name] for name in UNPACED.keys() - said})
         self.settings = settings
         self.random = random
         self._rule = rule = rule or Rule()
@@ -184,18 +186,5 @@ class Rulebook:
         return self._general
 
     def _add(self, pattern: str, bounds: Bounds) -> None:
-        name = pattern.strip()
-        if name == "*":
-            self._suffixes[""] = bounds
-            return
-        patterns = self._suffixes if name.startswith("*.") else self._exact
-        name = name.removeprefix("*.")
-        try:
-            if "*" in name or "/" in name:
-                raise BadDomain(name)
-            patterns[domain_of(name)] = bounds  # as domains are written: lower case, ASCII
-        except BadDomain:
-            raise SettingsError(
-                f"rule pattern {pattern!r} is not understood",
-                hint="write a domain (shop.example), all its subdomains (*.shop.example), or * for every domain",
-            ) from None
+        name, is_suffix = read_pattern(pattern)
+        (self._suffixes if is_suffix else self._exact)[name] = bounds

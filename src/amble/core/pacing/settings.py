@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from amble.core.checked import CheckedModel
+from amble.core.checked import CheckedModel, Refused
+from amble.core.pacing.patterns import read_pattern
+from amble.errors import SettingsError
 
 Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
@@ -28,6 +30,22 @@ def _unlimited_is_none(value: Any) -> Any:
 def _adaptive_is_gauge(value: Any) -> Any:
     return "gauge" if value == "adaptive" else value
 
+
+# The strategies that a setting is for, where it is not for all.
+_OWNERS: dict[str, tuple[StrategyName, ...]] = {
+    "refusal_price": ("gauge",),
+    "delay_step": ("linear",),
+    "success_probe_threshold": ("linear",),
+    "initial_rps": ("aimd",),
+    "min_rps": ("aimd",),
+    "max_rps": ("aimd",),
+    "token_bucket_capacity": ("aimd",),
+    "aimd_increase": ("aimd",),
+    "aimd_decrease": ("aimd",),
+    "latency_target": ("aimd",),
+    "latency_degrade_factor": ("aimd", "fibonacci"),
+    "fixed_delay": ("fixed",),
+}
 
 MaxRate = Annotated[Rate | None, BeforeValidator(_unlimited_is_none)]
 Pacing = Annotated[StrategyName, BeforeValidator(_adaptive_is_gauge)]
@@ -48,7 +66,9 @@ class PacingSettings(CheckedModel):
 
     # -- the shell: common to every strategy, a strategy can only be slower
     enabled: bool = Field(
-        default=True, description="false: no pace of our own; a crawl delay, Retry-After and open circuits still hold"
+        default=True,
+        description="false: no pace of our own, neither learned nor by default; gaps, rates, requests at once and "
+        "rules that are set hold, as do a crawl delay, Retry-After and open circuits",
     )
     pacing: Pacing = Field(
         default="gauge", description="strategy that learns the pace; `adaptive` is another name of gauge"
@@ -188,6 +208,18 @@ class PacingSettings(CheckedModel):
     )
     save_debounce: Seconds = Field(default=30.0, description="least time between two writes of one domain's learning")
 
+    def idle(self) -> list[tuple[str, str]]:
+        """(name, why) of what was set and does nothing: it is for a strategy that no domain has."""
+        chosen = {rule.pacing for rule in self.rules.values()} | ({self.pacing} if self.enabled else set())
+        meant = {name: owners for name, owners in _OWNERS.items() if not chosen.intersection(owners)}
+        if not self.enabled:
+            meant |= {"pacing": ()}
+        why = f"the strategy is {self.pacing}" if self.enabled else "enabled is false"
+        return [
+            (name, f"it is for {' and '.join(meant[name])}, and {why}" if meant[name] else why)
+            for name in type(self).model_fields if name in meant and name in self.model_fields_set
+        ]  # fmt: skip
+
     @property
     def limits_addresses(self) -> bool:
         """Whether domains that share an address share a second budget."""
@@ -225,4 +257,9 @@ class PacingSettings(CheckedModel):
         for contradicts, what in contradictions:
             if contradicts:
                 raise ValueError(what)
+        for pattern in self.rules:
+            try:
+                read_pattern(pattern)
+            except SettingsError as refused:
+                raise Refused(f"rules: {refused.message}", refused.hint or "") from None
         return self
