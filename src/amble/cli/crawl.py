@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from amble.cli.exits import Exit, exit_of
-from amble.cli.flags import settings_of
+from amble.cli.flags import given, settings_of
 from amble.cli.look import must_exist
 from amble.cli.screen import Screen
 from amble.cli.shown import command, say, show_json
@@ -24,14 +24,14 @@ from amble.jobs import runner
 from amble.jobs.runner import RunningJob
 from amble.report.words import safe
 from amble.settings import Settings
-from amble.settings_sources import resolve
-from amble.sql.targets import refuse_hidden
+from amble.settings_text import setting_text
+from amble.sql.targets import file_of, refuse_hidden
 from amble.store.duckdb_store import DuckDBStore, memory_for
 from amble.store.seam import UNFINISHED
 
 
 def crawl(arguments: argparse.Namespace) -> Exit:
-    settings = resolve(settings_of(arguments), said_by="the command line").settings
+    settings = settings_of(arguments)
     seeds = seeds_of(arguments)
     into = arguments.into or default_file(seeds)
     if into == ":memory:":
@@ -52,7 +52,7 @@ def crawl(arguments: argparse.Namespace) -> Exit:
 def resume(arguments: argparse.Namespace) -> Exit:
     """A running job that is paused goes on where it runs; otherwise the job is taken up here."""
     try:
-        told = ask(arguments.file, "resume", **({} if arguments.job is None else {"job": arguments.job}))
+        told = ask(arguments.file, "resume", **given(arguments, "job"))
     except Nobody:
         return _take_up(arguments)
     say(f"job {', '.join(map(str, told['jobs']))} goes on in process {told['pid']}")
@@ -91,12 +91,12 @@ def typed_seeds(arguments: argparse.Namespace) -> list[str]:
 
 def default_file(seeds: list[str]) -> str:
     """Named after the first host, in the working folder."""
-    return f"{domain_of(seed_url(seeds[0]).url).replace(':', '_')}.duckdb"
+    return file_of(domain_of(seed_url(seeds[0]).url))
 
 
 def _take_up(arguments: argparse.Namespace) -> Exit:
     must_exist(arguments.file)
-    here = resolve(settings_of(arguments), said_by="the command line").settings
+    here = settings_of(arguments)
     with DuckDBStore.open(arguments.file, sealed=True) as store:
         jobs = {job.id: job.status for job in store.jobs()}
         unfinished = [job for job, status in jobs.items() if status in UNFINISHED]
@@ -129,12 +129,10 @@ def _tell_settings(store: DuckDBStore, job_id: int, here: Settings) -> None:
     kept, _ = Settings.readable(row.settings)
     differing = Settings.of(kept).differences(here)
     if differing:
-        told = ", ".join(f"{name} = {_plain(value)} (here {_plain(theirs)})" for name, value, theirs in differing)
+        told = ", ".join(
+            f"{name} = {setting_text(value)} (here {setting_text(theirs)})" for name, value, theirs in differing
+        )
         say(f"job {job_id} keeps the settings it was begun with: {safe(told)}")
-
-
-def _plain(value: object) -> str:
-    return "none" if value is None or value == () else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _seeds_from(name: str | None) -> Iterable[str]:
