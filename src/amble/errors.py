@@ -37,6 +37,11 @@ class AmbleError(Exception):
         return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in a line: DuckDB goes on with where it stands."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 class SettingsError(AmbleError, ValueError):
     """A setting is unknown, out of range, or contradicts another."""
 

@@ -1,4 +1,4 @@
-"""What a setting written as text means: `none`, `true`, lists with commas, tables as JSON.
+"""Settings as text, read and written: `none`, `true`, lists with commas, tables as JSON.
 
 Flags, environment variables and SQL options are text; TOML has no null. Ranges are the models' business.
 """
@@ -9,6 +9,8 @@ import json
 import re
 import types
 from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import SecretStr
 
 from amble.errors import SettingsError
 
@@ -37,6 +39,21 @@ def read_value(name: str, value: Any, annotation: Any) -> Any:
     if dict in kinds:
         return _table(name, text)
     return text if kinds & {int, float} else value
+
+
+def setting_text(value: Any) -> str:
+    """The same the other way round. A password is not for other eyes."""
+    if value is None:
+        return "none"
+    if isinstance(value, SecretStr):
+        return "(set)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    if isinstance(value, dict):
+        return json.dumps({name: rule.model_dump(exclude_none=True) for name, rule in value.items()})
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def kinds_of(annotation: Any) -> frozenset[type]:

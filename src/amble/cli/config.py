@@ -12,16 +12,18 @@ from amble.cli.shown import show, show_json, warn_of_idle
 from amble.report.words import text_table
 from amble.settings import fields
 from amble.settings_sources import resolve
+from amble.settings_text import setting_text
 
 
 def config(arguments: argparse.Namespace) -> Exit:
     found = resolve()
-    rows = [(name, _plain(found.settings.value(name)), found.source(name)) for _, name, _ in fields()]
+    rows = [(name, found.settings.value(name), found.source(name)) for _, name, _ in fields()]
     warn_of_idle(found.settings)
     if arguments.json:
-        show_json({name: {"value": value, "source": source} for name, value, source in rows})
+        show_json({name: {"value": _plain(value), "source": source} for name, value, source in rows})
     else:
-        show(text_table(("setting", "value", "source"), [(name, _told(value), source) for name, value, source in rows]))
+        lines = [(name, "none" if value == {} else setting_text(value), source) for name, value, source in rows]
+        show(text_table(("setting", "value", "source"), lines))
     return Exit.DONE
 
 
@@ -32,13 +34,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: rule.model_dump(exclude_none=True) for key, rule in value.items()}
     return list(value) if isinstance(value, tuple) else value
-
-
-def _told(value: Any) -> str:
-    if value is None or value == [] or value == {}:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from shlex import quote
 from typing import Any
 
 from amble.cli.exits import Exit, exit_of
-from amble.cli.flags import settings_of
+from amble.cli.flags import given, given_settings, settings_of
 from amble.cli.look import must_exist
 from amble.cli.screen import Screen
 from amble.cli.shown import command, say, show_json
@@ -27,13 +26,14 @@ from amble.jobs.runner import RunningJob
 from amble.report.words import safe
 from amble.settings import OWN, Settings
 from amble.settings_sources import resolve
-from amble.sql.targets import refuse_hidden
+from amble.settings_text import setting_text
+from amble.sql.targets import file_of, refuse_hidden
 from amble.store.duckdb_store import DuckDBStore, memory_for
 from amble.store.seam import UNFINISHED
 
 
 def crawl(arguments: argparse.Namespace) -> Exit:
-    settings = resolve(settings_of(arguments), said_by="the command line").settings
+    settings = settings_of(arguments)
     seeds = seeds_of(arguments)
     into = arguments.into or default_file(seeds)
     if into == ":memory:":
@@ -54,7 +54,7 @@ def crawl(arguments: argparse.Namespace) -> Exit:
 def resume(arguments: argparse.Namespace) -> Exit:
     """A running job that is paused goes on where it runs; otherwise the job is taken up here."""
     try:
-        told = ask(arguments.file, "resume", **({} if arguments.job is None else {"job": arguments.job}))
+        told = ask(arguments.file, "resume", **given(arguments, "job"))
     except Nobody:
         return _take_up(arguments)
     say(f"job {', '.join(map(str, told['jobs']))} goes on in process {told['pid']}")
@@ -93,12 +93,12 @@ def typed_seeds(arguments: argparse.Namespace) -> list[str]:
 
 def default_file(seeds: list[str]) -> str:
     """Named after the first host, in the working folder."""
-    return f"{domain_of(seed_url(seeds[0]).url).replace(':', '_')}.duckdb"
+    return file_of(domain_of(seed_url(seeds[0]).url))
 
 
 def _take_up(arguments: argparse.Namespace) -> Exit:
     must_exist(arguments.file)
-    said = settings_of(arguments)
+    said = given_settings(arguments)
     own = {name: value for name, value in said.items() if name in OWN}
     here = resolve(own, said_by="the command line").settings
     repairs = {name: value for name, value in said.items() if name not in OWN}
@@ -138,14 +138,10 @@ def _tell_settings(store: DuckDBStore, job_id: int, here: Settings, repairs: Map
         return
     differing = Settings.taken_up(row.settings, here, repairs).differences(here)
     if differing:
-        told = ", ".join(f"{name} = {_plain(value)} (here {_plain(theirs)})" for name, value, theirs in differing)
+        told = ", ".join(
+            f"{name} = {setting_text(value)} (here {setting_text(theirs)})" for name, value, theirs in differing
+        )
         say(f"job {job_id} keeps the settings it was begun with: {safe(told)}")
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, dict):
-        return json.dumps({pattern: rule.model_dump(exclude_unset=True) for pattern, rule in value.items()})
-    return "none" if value is None or value == () else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _seeds_from(name: str | None) -> Iterable[str]:

@@ -21,7 +21,7 @@ import pycurl
 from amble.cli.exits import Exit
 from amble.cli.look import must_exist
 from amble.cli.shown import command, say, show, show_json
-from amble.core.robots.groups import product_token
+from amble.core.robots.parse import product_token
 from amble.errors import AmbleError, SettingsError, StoreLocked
 from amble.fetcher.authorities import default_ca_file
 from amble.fetcher.descriptors import raise_limit

@@ -6,13 +6,23 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from amble.settings import SYNONYMS, fields
+from amble.settings import SYNONYMS, Settings, fields
+from amble.settings_sources import resolve
 from amble.settings_text import kinds_of
 
 
-def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given as flags, by name, as text."""
-    names = [*(name for _, name, _ in fields()), *SYNONYMS]
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """Those that hold here, with what was given as flags."""
+    return resolve(given_settings(arguments), said_by="the command line").settings
+
+
+def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were typed as flags."""
+    return given(arguments, *(name for _, name, _ in fields()), *SYNONYMS)
+
+
+def given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """What was typed of these, by name."""
     return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 

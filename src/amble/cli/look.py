@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from amble.cli.exits import Exit
+from amble.cli.flags import given
 from amble.cli.shown import say, show, show_json
 from amble.control import ask
 from amble.control.channel import Nobody
@@ -64,7 +65,7 @@ def domains(arguments: argparse.Namespace) -> Exit:
 
 
 def audit(arguments: argparse.Namespace) -> Exit:
-    found = find_out(arguments.file, "audit", **({} if arguments.domain is None else {"domain": arguments.domain}))
+    found = find_out(arguments.file, "audit", **given(arguments, "domain"))
     text, page = found.pop("text"), found.pop("html")
     if arguments.html is not None:
         write_new(Path(arguments.html), page, force=arguments.force)
@@ -97,7 +98,7 @@ def stop(arguments: argparse.Namespace) -> Exit:
 
 def _order(arguments: argparse.Namespace, done: str, then: str) -> Exit:
     try:
-        told = ask(arguments.file, arguments.verb, **({} if arguments.job is None else {"job": arguments.job}))
+        told = ask(arguments.file, arguments.verb, **given(arguments, "job"))
     except Nobody:
         raise StoreError(
             f"nothing crawls into {arguments.file} now", hint="`amble jobs FILE` says how its jobs stand"

@@ -12,7 +12,7 @@ from importlib import import_module
 from amble.cli.arguments import parse
 from amble.cli.shown import show
 from amble.collecting import seldom
-from amble.errors import AmbleError, BadDomain, BadUrl, SettingsError
+from amble.errors import AmbleError, BadDomain, BadUrl, SettingsError, first_line
 from amble.report.words import safe_lines
 
 # Imported when they are called for, so that each verb starts in its own time.
@@ -144,7 +144,7 @@ _SHORTAGES = {
 
 def _unforeseen(error: Exception) -> str:
     """DuckDB says much that nobody foresaw, most of it of a file that is damaged. Of anything else we want to hear."""
-    said = next((line for line in str(error).splitlines() if line.strip()), "") or type(error).__name__
+    said = first_line(error)
     short = next((hint for sign, hint in _SHORTAGES.items() if sign in said), None)
     if short is not None:
         return f"{said}\nhint: {short}"

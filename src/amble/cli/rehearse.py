@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
 from amble.cli.exits import Exit
-from amble.cli.flags import settings_of
+from amble.cli.flags import given, settings_of
 from amble.cli.look import must_exist
 from amble.cli.shown import show, show_json, warn_of_idle
 from amble.core.pacing.learned import Learned
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
-from amble.settings_sources import resolve
+from amble.sql.targets import file_of
 from amble.store.duckdb_store import DuckDBStore
 from amble.testing.rehearse import ServerModel, known_model
 from amble.testing.rehearse import rehearse as play
@@ -30,14 +29,12 @@ _MODEL = {
 
 
 def rehearse(arguments: argparse.Namespace) -> Exit:
-    settings = resolve(settings_of(arguments), said_by="the command line").settings
+    settings = settings_of(arguments)
     warn_of_idle(settings)
     model, learned, pages = ServerModel(), None, PAGES
     if arguments.domain is not None:
         model, learned, pages = _known(arguments)
-    said: dict[str, Any] = {
-        name: value for flag, name in _MODEL.items() if (value := getattr(arguments, flag)) is not None
-    }
+    said = {_MODEL[flag]: value for flag, value in given(arguments, *_MODEL).items()}
     found = play(settings.pacing, arguments.pages or pages, replace(model, **said), learned=learned)
     if arguments.json:
         show_json(found.as_dict())
@@ -48,7 +45,7 @@ def rehearse(arguments: argparse.Namespace) -> Exit:
 
 def _known(arguments: argparse.Namespace) -> tuple[ServerModel, Learned | None, int]:
     domain = domain_of(seed_url(arguments.domain).url)  # as it is typed, or pasted
-    file = arguments.file or f"{domain.replace(':', '_')}.duckdb"
+    file = arguments.file or file_of(domain)
     must_exist(file)
     with DuckDBStore.open(file) as store, store.database.reading() as connection:
         model, learned, pages = known_model(connection, domain)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from amble.cli.crawl import default_file, seeds_of, typed_seeds
 from amble.cli.exits import Exit
-from amble.cli.flags import settings_of
+from amble.cli.flags import given, settings_of
 from amble.cli.look import find_out, must_exist
 from amble.cli.shown import say, show, show_json, warn_of_idle
 from amble.core.seeds import seed_url
@@ -17,13 +17,13 @@ from amble.core.urls import domain_of
 from amble.errors import StoreError, StoreLocked
 from amble.report.export import export as write_pages
 from amble.report.plan import explain
-from amble.settings_sources import resolve
+from amble.sql.targets import file_of
 from amble.store.duckdb_store import DuckDBStore
 
 
 def plan(arguments: argparse.Namespace) -> Exit:
     """Asks for robots.txt and sitemaps only. What is in the file already, and was learned, counts; none is made."""
-    settings = resolve(settings_of(arguments), said_by="the command line").settings
+    settings = settings_of(arguments)
     warn_of_idle(settings)
     seeds, typed = seeds_of(arguments), typed_seeds(arguments)
     into = arguments.into or default_file(seeds)
@@ -53,10 +53,10 @@ def _planning(into: str) -> DuckDBStore:
 
 def why(arguments: argparse.Namespace) -> Exit:
     domain = domain_of(seed_url(arguments.domain).url)  # as it is typed, or pasted
-    file = arguments.file or f"{domain.replace(':', '_')}.duckdb"
+    file = arguments.file or file_of(domain)
     if arguments.file is None and not Path(file).exists():
         raise StoreError(f"there is no file {file} here", hint=f"name the file: amble why {domain} FILE")
-    found = find_out(file, "why", domain=domain, **({} if arguments.job is None else {"job": arguments.job}))
+    found = find_out(file, "why", domain=domain, **given(arguments, "job"))
     text = found.pop("text")
     if arguments.json:
         show_json(found)

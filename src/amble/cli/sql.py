@@ -21,6 +21,7 @@ from amble.cli.shown import say
 from amble.control import ask
 from amble.control.channel import Nobody
 from amble.errors import AmbleError, StoreError
+from amble.sql.calls import pieces_of
 from amble.sql.connection import Connection, open_connection
 from amble.sql.tokens import Kind, tokens_of
 from amble.store.database import explain, refuse_odd_file
@@ -51,20 +52,6 @@ def sql(arguments: argparse.Namespace) -> Exit:
     finally:
         close()
     return Exit.DONE
-
-
-def statements(script: str) -> Iterator[str]:
-    """The statements of a script, without those that are only comments."""
-    begin, words = 0, False
-    for token in tokens_of(script):
-        if token.is_symbol(";"):
-            if words:
-                yield script[begin : token.at].strip()
-            begin, words = token.end, False
-        elif token.kind is not Kind.COMMENT:
-            words = True
-    if words:
-        yield script[begin:].strip()
 
 
 def is_complete(text: str) -> bool:
@@ -113,7 +100,7 @@ def _ask(file: str, statement: str) -> tuple[Sequence[str], Iterable[Sequence[An
 
 
 def _run_script(script: str, run: Run, how: str) -> None:
-    for statement in statements(script):
+    for statement in pieces_of(script):
         found = run(statement)
         if found is not None:
             show_rows(*found, how)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticUndefined
 
 from amble.core.urls import shown
@@ -30,6 +31,17 @@ class CheckedModel(BaseModel):
             super().__init__(**values)
         except ValidationError as refused:
             raise _as_settings_error(refused, type(self)) from None
+
+    def contradictions(self) -> Iterable[tuple[bool, str]]:
+        """What cannot be meant together: whether it is so, and how it is told."""
+        return ()
+
+    @model_validator(mode="after")
+    def _refuse_contradictions(self) -> Self:
+        for contradicts, what in self.contradictions():
+            if contradicts:
+                raise ValueError(what)
+        return self
 
 
 def _as_settings_error(refused: ValidationError, model: type[BaseModel]) -> SettingsError:

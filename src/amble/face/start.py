@@ -24,7 +24,7 @@ from amble.settings_sources import resolve
 from amble.sql.connection import connect
 from amble.sql.progress import NoBar, NotebookBar, make_bar
 from amble.sql.stores import open_store
-from amble.sql.targets import current_database, refuse_hidden
+from amble.sql.targets import current_database, file_of, refuse_hidden
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import UNFINISHED
 
@@ -82,7 +82,7 @@ def _begin_crawl(seeds: str | Iterable[str], into: Path | None, table: str, name
     if not urls:
         raise BadUrl("there is nothing to crawl", hint="give a URL, or a list of them")
     settings = resolve(named).settings
-    path = f"{domain_of(urls[0]).replace(':', '_')}.duckdb" if into is None else into
+    path = file_of(domain_of(urls[0])) if into is None else into
     refuse_hidden(path)
     return _begin(path, lambda store: runner.start(store, texts, settings, table, typed=typed))
 

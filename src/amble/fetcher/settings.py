@@ -6,11 +6,11 @@ Durations are seconds. Names follow the options of `CRAWL ... WITH (...)`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 from urllib.parse import unquote
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from amble.core.addresses import AddressPolicy
 from amble.core.checked import CheckedModel
@@ -140,13 +140,18 @@ class FetcherSettings(CheckedModel):
     )
     dns_lookups: Annotated[int, Field(ge=1, le=4_096)] = Field(default=512, description="most names asked for at once")
 
-    @model_validator(mode="after")
-    def _proxy_has_its_parts(self) -> Self:
-        if self.http_proxy is None and (self.http_proxy_username or self.http_proxy_password):
-            raise ValueError("http_proxy_username and http_proxy_password mean nothing without http_proxy")
-        if self.http_proxy_username is None and self.http_proxy_password is not None:
-            raise ValueError("http_proxy_password means nothing without http_proxy_username")
-        return self
+    def contradictions(self) -> Iterable[tuple[bool, str]]:
+        login = self.http_proxy_username or self.http_proxy_password
+        return (
+            (
+                bool(self.http_proxy is None and login),
+                "http_proxy_username and http_proxy_password mean nothing without http_proxy",
+            ),
+            (
+                self.http_proxy_username is None and self.http_proxy_password is not None,
+                "http_proxy_password means nothing without http_proxy_username",
+            ),
+        )
 
     @property
     def identity(self) -> str:

@@ -21,10 +21,10 @@ import zstandard
 from duckdb import DuckDBPyConnection, StatementType
 
 from amble.core.checked import nearest_hint
-from amble.errors import AmbleError, QueryRefused, StoreError
+from amble.errors import AmbleError, QueryRefused, StoreError, first_line
 from amble.report.tabular import Formulas, Sink, write_csv, write_json_lines
 from amble.report.warc import write_warc
-from amble.store.database import quote_text
+from amble.store.database import database_in_use, quote_text
 from amble.store.names import TableName
 
 Format = Literal["parquet", "csv", "jsonl", "warc"]
@@ -105,20 +105,16 @@ def _select(connection: DuckDBPyConnection, table: str, where: str | None, query
     if query is not None and where is not None:
         raise AmbleError("both a query and a condition were given", hint="put the condition into the query")
     if query is None:
-        [(database,)] = connection.execute("SELECT current_database()").fetchall()
+        database = database_in_use(connection)
         # A line of its own: a comment at the end of the condition must not swallow the parenthesis.
         query = f"SELECT * FROM {TableName.parse(table, database)}" + (f" WHERE ({where}\n)" if where else "")
     try:
         statements = connection.extract_statements(query)
     except duckdb.Error as refused:
-        raise QueryRefused(f"this cannot be selected: {_first_line(refused)}", hint="write it as in SQL") from None
+        raise QueryRefused(f"this cannot be selected: {first_line(refused)}", hint="write it as in SQL") from None
     if len(statements) != 1 or statements[0].type is not StatementType.SELECT:
         raise QueryRefused("what is exported is not one SELECT", hint="write one SELECT, or a condition on the table")
     return query.strip().rstrip(";")
-
-
-def _first_line(refused: Exception) -> str:
-    return str(refused).splitlines()[0]
 
 
 # -- how it is written
@@ -178,7 +174,7 @@ def _copy(connection: DuckDBPyConnection, select: str, part: Path) -> int:
 
 def _refused(refused: duckdb.Error) -> QueryRefused:
     hint = "amble sql FILE -c 'SHOW ALL TABLES' lists what there is; where the file is damaged, take a copy"
-    return QueryRefused(f"this cannot be exported: {_first_line(refused)}", hint=hint)
+    return QueryRefused(f"this cannot be exported: {first_line(refused)}", hint=hint)
 
 
 @contextlib.contextmanager

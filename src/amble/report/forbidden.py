@@ -10,7 +10,7 @@ from typing import NamedTuple
 from duckdb import DuckDBPyConnection
 
 from amble.core.robots.book import robots_url_of
-from amble.core.robots.pattern import escape_path, path_of
+from amble.core.robots.match import escape_path, path_of
 from amble.core.robots.policy import Policy, RobotsAnswer, Terms, policy_of
 from amble.core.urls import domain_of, origin_of
 from amble.settings import Settings

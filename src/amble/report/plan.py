@@ -21,7 +21,7 @@ from amble.core.frontier.recall import listed
 from amble.core.frontier.visit import Visit
 from amble.core.robots.verdict import Ask, Refused, Wait
 from amble.core.seeds import seed_url
-from amble.core.sitemap.stale import is_stale
+from amble.core.sitemap.document import is_stale
 from amble.core.urls import domain_of
 from amble.fetcher import Fetcher, Resolver
 from amble.jobs.shared import Shared

@@ -25,9 +25,11 @@ from amble.report.sentences import BINDS, HINTS, Facts, first_true, phase_of_rec
 from amble.report.words import duration, html_table, marked, safe, text_table
 from amble.settings import Settings
 from amble.store import storable
+from amble.store.database import database_in_use
 from amble.store.knowledge import load_domains, load_jobs
 from amble.store.names import TableName
-from amble.store.seam import DomainRow
+from amble.store.seam import DomainRow, JobRow
+from amble.store.tables import exists
 
 _READ_AT_ONCE = 10_000
 
@@ -134,6 +136,10 @@ def _job_of(connection: DuckDBPyConnection, domain: str) -> int:
     raise StoreError(f"nothing in this file was sent to {domain}", hint=hint)
 
 
+def _job(connection: DuckDBPyConnection, job_id: int) -> JobRow | None:
+    return next((job for job in load_jobs(connection) if job.id == job_id), None)
+
+
 def _receipts(connection: DuckDBPyConnection, domain: str, job_id: int) -> Iterator[Receipt]:
     rows = connection.execute(
         "SELECT session, started_s, coalesce(elapsed_s, 0), required_gap_s, rule, started_at, status, outcome, "
@@ -152,10 +158,10 @@ def _receipts(connection: DuckDBPyConnection, domain: str, job_id: int) -> Itera
 
 def _first_pages(connection: DuckDBPyConnection, domain: str, job_id: int) -> dict[int, float]:
     """When each session asked for its first page: for something that has, or by its name may have, a row."""
-    job = next((job for job in load_jobs(connection) if job.id == job_id), None)
-    target = None if job is None else TableName.parse(job.target, _database(connection))
+    job = _job(connection, job_id)
+    target = None if job is None else TableName.parse(job.target, database_in_use(connection))
     is_page = "NOT ends_with(url, '/robots.txt')"
-    if target is not None and _exists(connection, target):
+    if target is not None and exists(connection, target):
         is_page = f"url IN (SELECT url FROM {target})"
     return dict(
         connection.execute(
@@ -166,25 +172,12 @@ def _first_pages(connection: DuckDBPyConnection, domain: str, job_id: int) -> di
     )
 
 
-def _database(connection: DuckDBPyConnection) -> str:
-    return str(connection.execute("SELECT current_database()").fetchall()[0][0])
-
-
-def _exists(connection: DuckDBPyConnection, target: TableName) -> bool:
-    found = connection.execute(
-        "SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = $1 "
-        "AND table_name = $2",
-        [target.schema, target.name],
-    ).fetchall()
-    return bool(found[0][0])
-
-
 # -- what binds
 
 
 def _bounds_of(connection: DuckDBPyConnection, domain: str, job_id: int) -> Bounds:
     """The settings that a job had for a domain."""
-    job = next((job for job in load_jobs(connection) if job.id == job_id), None)
+    job = _job(connection, job_id)
     settings = Settings.as_stored({} if job is None else job.settings).pacing
     return Rulebook(settings, lambda: 0.0).bounds(domain)
 

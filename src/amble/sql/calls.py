@@ -54,7 +54,7 @@ class LiveTable:
 
 
 def pieces_of(script: str) -> list[str]:
-    """A script of ordinary SQL, statement by statement."""
+    """A script of ordinary SQL, statement by statement; those that are only comments are left out."""
     pieces, begin, has_words = [], 0, False
     for token in tokens_of(script):
         if not token.is_symbol(";"):
@@ -65,7 +65,7 @@ def pieces_of(script: str) -> list[str]:
         begin, has_words = token.end, False
     if has_words:
         pieces.append(script[begin:])
-    return pieces or [script]
+    return pieces
 
 
 def find(query: str) -> list[Call | LiveTable]:

@@ -10,7 +10,7 @@ from amble.errors import StoreError
 from amble.jobs.runner import RunningJob
 from amble.sql.statements import Verb
 from amble.sql.targets import writable
-from amble.store.database import quote
+from amble.store.database import database_in_use, quote
 from amble.store.seam import UNFINISHED
 
 
@@ -25,7 +25,7 @@ class JobHome(NamedTuple):
 
 def find_job(connection: DuckDBPyConnection, job_id: int, verb: Verb) -> JobHome:
     """The job in the database in use, else in the only one that has it."""
-    current = _current(connection)
+    current = database_in_use(connection)
     found = {name: status for name in _with_jobs(connection) if (status := _status(connection, name, job_id))}
     if not found:
         raise StoreError(f"there is no job {job_id}", hint="SELECT id, status FROM amble.jobs")
@@ -40,17 +40,13 @@ def find_job(connection: DuckDBPyConnection, job_id: int, verb: Verb) -> JobHome
 def stopped(connection: DuckDBPyConnection, job: RunningJob) -> str:
     """What is said of a job that somebody stopped, with the statement that goes on."""
     resume, home = f"RESUME CRAWL {job.job_id}", job.job.store.database.name
-    hint = resume if _current(connection) == home else in_use(home, resume)
+    hint = resume if database_in_use(connection) == home else in_use(home, resume)
     return f"job {job.job_id} stopped; what was fetched is stored\nhint: {hint}"
 
 
 def in_use(database: str, statement: str) -> str:
     """The statement, for a connection that uses another database."""
     return f"USE {quote(database)}; {statement}"
-
-
-def _current(connection: DuckDBPyConnection) -> str:
-    return str(connection.execute("SELECT current_database()").fetchall()[0][0])
 
 
 def _with_jobs(connection: DuckDBPyConnection) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import duckdb
-from pydantic import SecretStr
 
 from amble.core.checked import nearest
 from amble.settings import Settings, fields
+from amble.settings_text import setting_text
 from amble.sql import options
 from amble.sql.crawling import Place, resolved_here
 from amble.sql.result import Table
@@ -51,15 +50,5 @@ def with_nearest(refused: duckdb.CatalogException) -> duckdb.CatalogException:
 
 
 def _text(value: Any) -> str | None:
-    """As SET would take it. A password is not for other eyes."""
-    if value is None:
-        return None
-    if isinstance(value, SecretStr):
-        return "(set)"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    if isinstance(value, dict):
-        return json.dumps({name: rule.model_dump(exclude_none=True) for name, rule in value.items()})
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """As SET would take it."""
+    return None if value is None else "" if value == () else setting_text(value)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from amble.errors import StatementError
+from amble.errors import StatementError, first_line
 from amble.jobs import JobResult
 from amble.sql import options
 from amble.sql.crawling import Place
@@ -162,11 +162,9 @@ def _target_key(connection: DuckDBPyConnection, merge: Merge) -> str:
     """The column of the target that ON compares with the URL of the source: it tells which rows were asked for."""
     with connection.cursor() as cursor:
         try:
-            text = cursor.execute("SELECT json_serialize_sql($1)", [f"SELECT 1 WHERE {merge.on_sql}\n"]).fetchall()[0][
-                0
-            ]
+            [(text,)] = cursor.execute("SELECT json_serialize_sql($1)", [f"SELECT 1 WHERE {merge.on_sql}\n"]).fetchall()
         except duckdb.Error as refused:
-            raise StatementError(f"ON: {str(refused).splitlines()[0]}", hint="ON (target.url = s.url)") from None
+            raise StatementError(f"ON: {first_line(refused)}", hint="ON (target.url = s.url)") from None
     tree = json.loads(text)
     if tree.get("error"):
         raise StatementError(f"ON: {tree.get('error_message')}", hint="ON (target.url = s.url)")

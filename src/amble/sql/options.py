@@ -15,6 +15,7 @@ from amble.core.checked import nearest_hint
 from amble.errors import SettingsError, StatementError
 from amble.settings import SYNONYMS, Settings, by_own_name, fields
 from amble.settings_sources import Resolved, resolve
+from amble.settings_text import setting_text
 from amble.sql.statements import Crawl, Option, Parameter, Value
 
 THREADS_MAX = 32
@@ -99,7 +100,7 @@ def from_duckdb(connection: DuckDBPyConnection, threads_at_first: int | None) ->
         [[*_DUCKDB, "threads"]],
     ).fetchall()
     texts = {name: text for name, text in rows if text is not None}
-    found = {name: text for name, text in texts.items() if name in _DUCKDB and text != _as_text(_DUCKDB[name])}
+    found = {name: text for name, text in texts.items() if name in _DUCKDB and text != setting_text(_DUCKDB[name])}
     if found.get("http_proxy", "") == "":  # a login without its proxy says nothing
         found = {name: text for name, text in found.items() if not name.startswith("http_proxy")}
     if "threads" in names() and texts.get("threads") != str(threads_at_first):
@@ -109,10 +110,6 @@ def from_duckdb(connection: DuckDBPyConnection, threads_at_first: int | None) ->
 
 def clamped(threads: int) -> int:
     return max(1, min(THREADS_MAX, threads))
-
-
-def _as_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def resolved_of(crawl: Crawl, values: Values, limit: int | None, kept: Mapping[str, Any], duck: Values) -> Resolved:

@@ -23,7 +23,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.core.page.grid import read_grid
-from amble.errors import StatementError
+from amble.errors import StatementError, first_line
 from amble.jobs import JobResult
 from amble.sql.calls import LIVE, NAMES, Call, LiveTable, find, is_table_name, pieces_of, refuse_arguments
 from amble.sql.crawling import Place
@@ -64,7 +64,7 @@ def mentions(sql: str) -> bool:
 
 def pieces(sql: str) -> list[str]:
     """Statement by statement, because what a later one crawls may depend on what an earlier one does."""
-    return pieces_of(sql)
+    return pieces_of(sql) or [sql]
 
 
 def rewrite(place: Place, sql: str, parameters: Any = None, *, limit: int | None = None) -> Rewritten:
@@ -165,9 +165,8 @@ def _select(place: Place, call: Call, values: Values) -> str:
         one = f"SELECT typeof(({expression}\n))"
         kind = place.caller.call(place.connection.execute, one, bound(one, values)).fetchall()[0][0]
     except duckdb.Error as refused:
-        said = next((line for line in str(refused).splitlines() if line.strip()), "")
         raise StatementError(
-            f"the argument of {call.name} cannot be read: {said}",
+            f"the argument of {call.name} cannot be read: {first_line(refused)}",
             hint=f"it is a text or a list, and knows no other table: {call.name}((SELECT list(url) FROM seeds))",
         ) from None
     return f"SELECT unnest(({expression}\n))" if kind.endswith("]") else f"SELECT ({expression}\n)"

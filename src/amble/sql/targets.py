@@ -10,11 +10,16 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.core.seen import SeenSet
-from amble.errors import StoreError
+from amble.errors import StoreError, first_line
 from amble.sql.statements import TablePath
 from amble.store import knowledge, tables
-from amble.store.database import Database, quote
+from amble.store.database import Database, database_in_use, quote
 from amble.store.names import TableName
+
+
+def file_of(domain: str) -> str:
+    """The file of a crawl that was not told another: named after its first domain, in the working folder."""
+    return f"{domain.replace(':', '_')}.duckdb"
 
 
 def refuse_hidden(path: str | os.PathLike[str]) -> None:
@@ -71,7 +76,7 @@ def held_in(connection: DuckDBPyConnection, target: Target) -> SeenSet:
 
 def current_database(connection: DuckDBPyConnection) -> str:
     """The database in use, which a crawl can write."""
-    return writable(connection, str(connection.execute("SELECT current_database()").fetchall()[0][0]))
+    return writable(connection, database_in_use(connection))
 
 
 def _qualified(connection: DuckDBPyConnection, first: str, database: str) -> tuple[str, str]:
@@ -138,5 +143,5 @@ def check_mergeable(connection: DuckDBPyConnection, path: TablePath) -> None:
             cursor.execute(f"SELECT 1 FROM {path_sql(path)} LIMIT 0").fetchall()
     except duckdb.Error as refused:
         raise StoreError(
-            f"nothing can be merged into {'.'.join(path)}: {str(refused).splitlines()[0]}", hint="CREATE TABLE it first"
+            f"nothing can be merged into {'.'.join(path)}: {first_line(refused)}", hint="CREATE TABLE it first"
         ) from None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from amble.errors import StatementError, StoreDamaged
+from amble.errors import StatementError, StoreDamaged, first_line
 from amble.store.database import quote, quote_text
 from amble.store.names import TableName
 from amble.store.seam import PageRow
@@ -213,8 +213,7 @@ def insert_extracted(
 
 
 def _refused(clause: str, refused: duckdb.Error, hint: str) -> StatementError:
-    said = next((line for line in str(refused).splitlines() if line.strip()), type(refused).__name__)
-    return StatementError(f"{clause}: {said}", hint=hint)
+    return StatementError(f"{clause}: {first_line(refused)}", hint=hint)
 
 
 def _prepare(connection: DuckDBPyConnection) -> None:

@@ -17,7 +17,7 @@ import duckdb
 from duckdb import Appender, DuckDBPyConnection
 
 from amble.core.outcome import Failure
-from amble.errors import StoreError
+from amble.errors import StoreError, first_line
 from amble.store import storable
 from amble.store.clauses import Column, insert_extracted
 from amble.store.database import Database
@@ -405,4 +405,4 @@ def _bare(page: PageRow, reason: str) -> PageRow:
 
 
 def _first_line(fault: Exception) -> str:
-    return (str(fault).splitlines() or [type(fault).__name__])[0][:_REASON_CHARS_MAX]
+    return first_line(fault)[:_REASON_CHARS_MAX]

@@ -19,7 +19,7 @@ from shlex import quote as shell_quote
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from amble.errors import QueryRefused, StoreDamaged, StoreError, StoreLocked
+from amble.errors import QueryRefused, StoreDamaged, StoreError, StoreLocked, first_line
 from amble.store.guests import Guests
 
 # Read by DuckDB 1.5 too, and new enough to compress long text with ZSTD.
@@ -63,6 +63,10 @@ def quote(identifier: str) -> str:
 
 def quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def database_in_use(connection: DuckDBPyConnection) -> str:
+    return str(connection.execute("SELECT current_database()").fetchall()[0][0])
 
 
 _umask_lock = threading.Lock()  # the mask is one for the whole process
@@ -399,7 +403,7 @@ def explain(refused: duckdb.Error, path: Path) -> StoreError:
         keep = "keep a copy of it and of its .wal file; "
         whole = f"amble doctor {shell_quote(str(path))} --salvage NEW_FILE keeps what can be read before that"
         return StoreDamaged(
-            f"{path} is damaged: {text.splitlines()[0]}",
+            f"{path} is damaged: {first_line(refused)}",
             hint=keep + (whole if "WAL" in text else "restore a backup, or crawl into a new file"),
         )
     if isinstance(refused, duckdb.OutOfMemoryException):
@@ -407,5 +411,5 @@ def explain(refused: duckdb.Error, path: Path) -> StoreError:
     if "ersion number" in text or "newer version" in text:
         return StoreError(f"{path} was written by another version of DuckDB", hint="upgrade the duckdb package")
     return StoreError(
-        f"{path} cannot be opened: {text.splitlines()[0]}", hint="see that its folder exists and is ours to write"
+        f"{path} cannot be opened: {first_line(refused)}", hint="see that its folder exists and is ours to write"
     )

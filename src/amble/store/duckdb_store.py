@@ -15,7 +15,7 @@ from duckdb import DuckDBPyConnection
 from amble.clock import Clock, SystemClock
 from amble.core.robots.verdict import RobotsRow
 from amble.core.seen import SeenSet
-from amble.errors import StoreError
+from amble.errors import StoreError, first_line
 from amble.store import knowledge
 from amble.store.clauses import Clauses, Column, add_columns, load_clauses, show_target
 from amble.store.commit import Committer, compact, no_step
@@ -110,7 +110,7 @@ class DuckDBStore:
         except duckdb.Error as refused:
             database.close()
             raise StoreError(
-                f"{path} cannot be used: {str(refused).splitlines()[0]}",
+                f"{path} cannot be used: {first_line(refused)}",
                 hint=MORE_MEMORY
                 if isinstance(refused, duckdb.OutOfMemoryException)
                 else "see that the disk has room and can be written",

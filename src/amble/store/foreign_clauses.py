@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from amble.errors import StoreError, UntrustedClause
+from amble.errors import StoreError, UntrustedClause, first_line
 from amble.store.clauses import PARTS, Clauses, bind
 from amble.store.tables import COLUMNS
 
@@ -70,9 +70,8 @@ def refuse_gone(connection: DuckDBPyConnection, job_id: int, clauses: Clauses) -
     try:
         bind(connection, clauses)
     except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as refused:
-        said = next((line for line in str(refused).splitlines() if line.strip()), type(refused).__name__)
         raise StoreError(
-            f"the SQL of job {job_id} cannot be run any more: {said}",
+            f"the SQL of job {job_id} cannot be run any more: {first_line(refused)}",
             hint="make what is missing anew and resume the job; nothing of it is lost",
         ) from None
 

@@ -9,7 +9,7 @@ import duckdb
 
 from amble.core.frontier.visit import Visit
 from amble.core.urls import domain_of, parse
-from amble.errors import StoreError
+from amble.errors import StoreError, first_line
 from amble.store.clauses import Clauses, where_query
 from amble.store.database import Database
 
@@ -51,7 +51,7 @@ class WhereJudge:
                 return [taken for visit in visits for taken in self._ask([visit])]
             if isinstance(fault, duckdb.OutOfMemoryException):  # says nothing about the URL
                 raise StoreError(
-                    f"WHERE cannot be judged: {str(fault).splitlines()[0]}",
+                    f"WHERE cannot be judged: {first_line(fault)}",
                     hint="resume the job; should it end so again, crawl with a WHERE that needs less memory",
                 ) from fault
             return [False]  # an error that could not be caught in the query: it is not taken

@@ -10,7 +10,7 @@ from amble.core.frontier.plan import Reading
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.robots.book import robots_url_of
-from amble.core.robots.lines import BODY_BYTES_MAX as ROBOTS_BYTES_MAX
+from amble.core.robots.parse import BODY_BYTES_MAX as ROBOTS_BYTES_MAX
 from amble.core.robots.policy import Terms, read_policy
 from amble.core.sitemap.read import read_sitemap
 from amble.fetcher import FetchRequest, FetchResult

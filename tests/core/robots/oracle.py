@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from amble.core.robots.groups import parse
-from amble.core.robots.match import Rule, Rules
-from amble.core.robots.pattern import path_of
+from amble.core.robots.match import Rule, Rules, path_of
+from amble.core.robots.parse import parse
 
 
 def rules_for(body: bytes, token: str) -> Rules:

@@ -9,7 +9,7 @@ import pytest
 
 from amble.core.outcome import Failure
 from amble.core.robots.book import RobotsBook, robots_url_of
-from amble.core.robots.lines import BODY_BYTES_MAX
+from amble.core.robots.parse import BODY_BYTES_MAX
 from amble.core.robots.policy import RobotsAnswer, policy_of
 from amble.core.robots.settings import RobotsSettings
 from amble.core.robots.verdict import Allowed, Ask, Refused, RobotsRow, Verdict, Wait

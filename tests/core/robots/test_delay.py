@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.robots.delay import crawl_delay_s, read_delay_s, read_rate_s
-from amble.core.robots.groups import parse
+from amble.core.robots.parse import crawl_delay_s, parse, read_delay_s, read_rate_s
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amble.core.robots.groups import parse, product_token
-from amble.core.robots.lines import Kind, read_lines
-from amble.core.robots.pattern import escape, path_of
+from amble.core.robots.match import escape, path_of
+from amble.core.robots.parse import Kind, parse, product_token, read_lines
 from tests.conformance import conformance
 from tests.core.robots.grammar import AGENTS, bodies, urls
 from tests.core.robots.oracle import allows, rules_for

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from amble.core.robots.groups import parse, product_token
+from amble.core.robots.parse import parse, product_token
 from tests.core.robots.oracle import allows, rules_for
 from tests.core.robots.timing import cpu_s
 

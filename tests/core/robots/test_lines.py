@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amble.core.robots.lines import BODY_BYTES_MAX, LINE_BYTES_MAX, Kind, read_lines
+from amble.core.robots.parse import BODY_BYTES_MAX, LINE_BYTES_MAX, Kind, read_lines
 
 
 def said(body: bytes) -> list[tuple[int, Kind, bytes]]:

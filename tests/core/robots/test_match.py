@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amble.core.robots.match import Rule, Rules
-from amble.core.robots.pattern import escape
+from amble.core.robots.match import Rule, Rules, escape
 from tests.core.robots.grammar import paths, patterns
 from tests.core.robots.oracle import deciding_rule
 from tests.core.robots.timing import cpu_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 
-from amble.core.robots.pattern import escape, escape_path, path_in, path_of
+from amble.core.robots.match import escape, escape_path, path_in, path_of
 from amble.core.urls import normalize, parse
 from tests.core.robots.grammar import patterns, urls
 from tests.core.robots.oracle import matches

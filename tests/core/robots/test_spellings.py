@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amble.core.robots.pattern import decode_unreserved, escape_path
+from amble.core.robots.match import decode_unreserved, escape_path
 from amble.core.robots.policy import Terms, read_policy
 
 URL = "https://a.test/robots.txt"

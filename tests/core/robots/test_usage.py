@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amble.core.robots.groups import parse
+from amble.core.robots.parse import parse
 from amble.core.robots.usage import Usage, read_usage
 
 

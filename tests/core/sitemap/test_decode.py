@@ -8,8 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from amble.core.sitemap.document import Invalid
-from amble.core.sitemap.read import read_sitemap
-from amble.core.sitemap.unpack import PIECE_BYTES
+from amble.core.sitemap.read import PIECE_BYTES, read_sitemap
 from tests.core.sitemap.documents import SITEMAP
 
 XML = "<?xml version='1.0' encoding='{}'?><urlset><url><loc>/{}</loc></url></urlset>"

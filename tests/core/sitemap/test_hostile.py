@@ -15,9 +15,8 @@ import pytest
 
 from amble.core.sitemap.collect import Collector
 from amble.core.sitemap.document import Invalid, ReadLimits, Verdict
-from amble.core.sitemap.elements import DEPTH_MAX
 from amble.core.sitemap.read import read_sitemap
-from amble.core.sitemap.xml import NAMES_MAX, TOKEN_BYTES_MAX, XmlBody
+from amble.core.sitemap.xml import DEPTH_MAX, NAMES_MAX, TOKEN_BYTES_MAX, XmlBody
 from tests.core.sitemap.documents import SITEMAP, locs, urlset
 
 MIB = 1024 * 1024

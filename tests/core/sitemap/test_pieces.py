@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amble.core.sitemap.document import ReadLimits
-from amble.core.sitemap.read import read_sitemap
-from amble.core.sitemap.unpack import PIECE_BYTES
+from amble.core.sitemap.read import PIECE_BYTES, read_sitemap
 from tests.core.sitemap.documents import SITEMAP
 
 FRAGMENTS = [

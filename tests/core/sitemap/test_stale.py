@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amble.core.sitemap.document import ChangeFreq
-from amble.core.sitemap.stale import is_stale
+from amble.core.sitemap.document import ChangeFreq, is_stale
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

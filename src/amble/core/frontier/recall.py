@@ -11,8 +11,7 @@ from amble.core.frontier.changes import Fetched
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.page.links import Link
 from amble.core.page.page import Page
-from amble.core.sitemap.document import ChangeFreq, SitemapEntry
-from amble.core.sitemap.stale import is_stale
+from amble.core.sitemap.document import ChangeFreq, SitemapEntry, is_stale
 
 # Visible ASCII with spaces inside, of a length a header may have: what may go back to a server [E4].
 _VALIDATOR = re.compile(r"[!-~](?:[ -~]{0,1022}[!-~])?")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from amble.core.checked import CheckedModel
 
@@ -81,14 +82,12 @@ class VisitSettings(CheckedModel):
         "cancelled when the others are done; none: never",
     )
 
-    @model_validator(mode="after")
-    def _refuse_contradictions(self) -> Self:
-        if self.follow_links is False and self.max_crawl_depth:
-            raise ValueError("max_crawl_depth means nothing while follow_links is false")
+    def contradictions(self) -> Iterable[tuple[bool, str]]:
+        yield (
+            self.follow_links is False and bool(self.max_crawl_depth),
+            "max_crawl_depth means nothing while follow_links is false",
+        )
         for path in self.sitemap_paths:
-            if not _PATH.fullmatch(path):
-                raise ValueError(f"sitemap_paths: {path!r} is no path of a site; write it as /sitemap.txt")
-        both = set(self.accept_content_types) & set(self.reject_content_types)
-        if both:
-            raise ValueError(f"content type {min(both)} is both accepted and rejected")
-        return self
+            yield not _PATH.fullmatch(path), f"sitemap_paths: {path!r} is no path of a site; write it as /sitemap.txt"
+        for both in sorted(set(self.accept_content_types) & set(self.reject_content_types)):
+            yield True, f"content type {both} is both accepted and rejected"

@@ -5,6 +5,7 @@ Durations are seconds, rates are requests per second. Names follow the options o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -230,9 +231,8 @@ class PacingSettings(CheckedModel):
         permit_timeout = max(self.permit_timeout, request_s + _SETTLED_WITHIN_S)
         return self.model_copy(update={"permit_timeout": permit_timeout})
 
-    @model_validator(mode="after")
-    def _refuse_contradictions(self) -> Self:
-        contradictions = (
+    def contradictions(self) -> Iterable[tuple[bool, str]]:
+        return (
             (self.min_rps > self.max_rps, "min_rps is above max_rps"),
             (not self.min_rps <= self.initial_rps <= self.max_rps, "initial_rps lies outside min_rps..max_rps"),
             (self.base_delay > self.max_adaptive_delay, "base_delay is above max_adaptive_delay"),
@@ -254,9 +254,9 @@ class PacingSettings(CheckedModel):
                 "fixed_delay is below min_crawl_delay, which always holds",
             ),
         )
-        for contradicts, what in contradictions:
-            if contradicts:
-                raise ValueError(what)
+
+    @model_validator(mode="after")
+    def _refuse_bad_patterns(self) -> Self:
         for pattern in self.rules:
             try:
                 read_pattern(pattern)

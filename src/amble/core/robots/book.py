@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from amble.core.outcome import Failure
 from amble.core.pacing.backoff import exponential_s
 from amble.core.pacing.bounds import Random
-from amble.core.robots.lines import BODY_BYTES_MAX
-from amble.core.robots.pattern import decode_unreserved, escape_path, path_in
+from amble.core.robots.match import decode_unreserved, escape_path, path_in
+from amble.core.robots.parse import BODY_BYTES_MAX
 from amble.core.robots.policy import (
     ALLOW_ALL,
     REDIRECTS_MAX,

@@ -12,10 +12,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from amble.core.outcome import Failure
-from amble.core.robots.delay import crawl_delay_s
-from amble.core.robots.groups import parse, product_token
-from amble.core.robots.match import Rules
-from amble.core.robots.pattern import decode_unreserved
+from amble.core.robots.match import Rules, decode_unreserved
+from amble.core.robots.parse import crawl_delay_s, parse, product_token
 from amble.core.robots.usage import NO_USAGE, Usage, read_usage
 from amble.core.urls import normalize
 from amble.errors import SettingsError

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from amble.core.checked import CheckedModel
 
@@ -52,13 +53,8 @@ class RobotsSettings(CheckedModel):
         default=128, description="memory for rules, roughly; the least recently used go first"
     )
 
-    @model_validator(mode="after")
-    def _refuse_contradictions(self) -> Self:
-        contradictions = (
+    def contradictions(self) -> Iterable[tuple[bool, str]]:
+        return (
             (self.honour_crawl_delay_up_to < self.max_crawl_delay, "honour_crawl_delay_up_to is below max_crawl_delay"),
             (self.robots_retry_delay > self.robots_retry_delay_max, "robots_retry_delay is above its maximum"),
         )
-        for contradicts, what in contradictions:
-            if contradicts:
-                raise ValueError(what)
-        return self

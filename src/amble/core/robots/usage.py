@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from amble.core.robots.lines import Kind, Line
-from amble.core.robots.match import Rule, Rules
-from amble.core.robots.pattern import escape
+from amble.core.robots.match import Rule, Rules, escape
+from amble.core.robots.parse import Kind, Line
 
 # The two vocabularies name the same things differently: contentsignals.org first, draft-ietf-aipref-vocab second.
 PURPOSES = {

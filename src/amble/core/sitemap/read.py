@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 
+from amble.core.body_kind import Kind
+from amble.core.charset import charset_of
+from amble.core.encodings import codec_of, decode
 from amble.core.sitemap.collect import Collector, Full
-from amble.core.sitemap.decode import decoded
-from amble.core.sitemap.dialects import DIALECTS
-from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, Verdict
-from amble.core.sitemap.text import TextBody
-from amble.core.sitemap.unpack import GZIP_MAGIC, PIECE_BYTES, BrokenGzip, unpacked
-from amble.core.sitemap.xml import XmlBody
+from amble.core.sitemap.document import Invalid, ReadLimits, SitemapDocument, SitemapKind, Verdict
+from amble.core.sitemap.xml import DIALECTS, XmlBody
+from amble.core.urls import Refusal
 
 _JUNK_CHARS_MAX = 1024  # warnings and comments that a broken generator may print before its XML declaration
 _SPACE = " \t\r\n\ufeff"
@@ -118,3 +119,121 @@ def _not_text(head: bytes) -> Invalid | None:
     if b"\0" in head and not head.startswith(_UTF16) and not head.lstrip().startswith(b"<"):
         return Invalid.BINARY
     return None
+
+
+# --- Unpacking -----------------------------------------------------------------------------------------------------
+
+PIECE_BYTES = 64 * 1024
+GZIP_MAGIC = b"\x1f\x8b"
+
+# One member is the rule and a few thousand the most that block compressors write for 50 MiB; more is an attack on the
+# fixed cost of starting one [A5].
+_MEMBERS_MAX = 2_000
+
+
+class BrokenGzip(Exception):
+    """The compression breaks off; what came before is good."""
+
+
+def unpacked(body: bytes, *, cut: bool) -> Iterator[bytes]:
+    """Pieces of at most PIECE_BYTES, and then perhaps BrokenGzip. A body that was `cut` may end anywhere."""
+    if not body.startswith(GZIP_MAGIC):
+        for at in range(0, len(body), PIECE_BYTES):
+            yield body[at : at + PIECE_BYTES]
+        return
+    for _ in range(_MEMBERS_MAX):
+        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        is_whole = False
+        while not is_whole:
+            before = member.copy()
+            try:
+                piece = member.decompress(body, PIECE_BYTES)
+            except zlib.error as error:
+                yield _up_to_the_fault(before, body)
+                raise BrokenGzip(f"gzip: {error}") from None
+            is_whole = member.eof
+            body = member.unused_data if is_whole else member.unconsumed_tail
+            if piece:
+                yield piece
+            elif not body and not is_whole:
+                if cut:
+                    return
+                raise BrokenGzip("gzip: the data ends too early")
+        if not body.startswith(GZIP_MAGIC):  # padding after the last one, or nothing
+            return
+    raise BrokenGzip(f"gzip: more than {_MEMBERS_MAX} members")
+
+
+def _up_to_the_fault(member: zlib._Decompress, data: bytes) -> bytes:
+    """What zlib had unpacked before it met the fault, which it keeps to itself; a wrong checksum comes last of all."""
+    unpacked = bytearray()
+    try:
+        for at in range(len(data)):
+            unpacked += member.decompress(data[at : at + 1])
+    except zlib.error:
+        pass
+    return bytes(unpacked)
+
+
+# --- Characters ----------------------------------------------------------------------------------------------------
+
+
+def decoded(head: bytes, rest: Iterable[bytes]) -> Iterator[str]:
+    """The characters of a body that begins with `head`. What does not decode becomes U+FFFD, and so does U+0000.
+
+    A text sitemap must be UTF-8 (sitemaps.org), and so is XML that does not say otherwise.
+    """
+    encoding, _, mark_bytes = charset_of(head.lstrip(b" \t\r\n"), kind=Kind.XML)
+    head = head[mark_bytes:]
+    codec = codec_of(encoding)
+    if codec is None:
+        yield decode(head, encoding)
+        for piece in rest:
+            yield decode(piece, encoding)
+        return
+    spanning = codecs.getincrementaldecoder(codec)(errors="replace")  # a piece may end inside a character
+    yield spanning.decode(head).replace("\0", "\ufffd")
+    for piece in rest:
+        yield spanning.decode(piece).replace("\0", "\ufffd")
+    yield spanning.decode(b"", final=True)
+
+
+# --- Plain text ----------------------------------------------------------------------------------------------------
+
+_LINE_CHARS_MAX = 16_384  # longer than any URL that could pass the gate
+
+
+class TextBody:
+    """Reads lines; those that name an address go to the collector, prose is counted and left."""
+
+    def __init__(self, collector: Collector, verdict: Verdict) -> None:
+        self._collector = collector
+        self._verdict = verdict
+        self._rest = ""
+
+    def feed(self, text: str) -> bool:
+        """Read on; text goes on until its end."""
+        lines = (self._rest + text).splitlines(keepends=True)
+        self._rest = ""
+        if lines and lines[-1][-1] not in "\r\n":
+            self._rest = lines.pop()[:_LINE_CHARS_MAX]
+        for line in lines:
+            self._take(line)
+        return True
+
+    def close(self, *, complete: bool) -> None:
+        """The end of the body. The last line of a body that was cut may be half a URL, so it is left."""
+        if complete:
+            self._take(self._rest)
+        if self._verdict.kind is None:
+            self._verdict.invalid = Invalid.NO_URLS
+
+    def _take(self, line: str) -> None:
+        line = line.strip()
+        if not line:
+            return
+        if not self._collector.names_host(line):
+            self._collector.dropped[Refusal.NOT_A_URL] += 1
+            return
+        self._verdict.kind = SitemapKind.TEXT
+        self._collector.add(line)
