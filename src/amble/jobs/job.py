@@ -160,6 +160,7 @@ class Job:
         return workers
 
     @classmethod
+    @seldom()
     def start(
         cls, store: DuckDBStore, seeds: Sequence[str], settings: Settings, table: str = "pages", **ways: Any
     ) -> Job:
@@ -198,6 +199,10 @@ class Job:
         return job
 
     async def run(self) -> JobResult:
+        with seldom():
+            return await self._run()
+
+    async def _run(self) -> JobResult:
         began = self.clock.monotonic()
         await self._refuse_private_seeds()
         await self._load()
@@ -209,8 +214,7 @@ class Job:
         supply = asyncio.create_task(self._supply.run())
         supply.add_done_callback(self._supply_ended)
         try:
-            with seldom():
-                await self.crawl.run()
+            await self.crawl.run()
         finally:
             keeper.cancel()
             self._supply.close()

@@ -13,6 +13,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.clock import Clock, SystemClock
+from amble.collecting import seldom
 from amble.core.robots.verdict import RobotsRow
 from amble.core.seen import SeenSet
 from amble.errors import StoreError, first_line
@@ -92,6 +93,7 @@ class DuckDBStore:
         atexit.register(self.close)  # a program that ends without closing loses nothing either
 
     @classmethod
+    @seldom()
     def open(
         cls,
         path: str | os.PathLike[str],

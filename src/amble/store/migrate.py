@@ -1,14 +1,16 @@
-"""Which version of the schema a file has, and what brings it to today's: numbered SQL files, each a transaction."""
+"""Which version of the schema a file has, and what brings it to today's: numbered SQL files, in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import resources
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
 
 from amble.errors import StoreError
+
+_FOLDER = Path(__file__).parent / "migrations"
 
 
 class Migration(NamedTuple):
@@ -19,9 +21,8 @@ class Migration(NamedTuple):
 
 def migrations() -> list[Migration]:
     """The files `NNNN_name.sql`, in order."""
-    folder = resources.files("amble.store") / "migrations"
-    files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [Migration(int(name[:4]), name[5:-4], (folder / name).read_text("utf-8")) for name in files]
+    files = sorted(_FOLDER.glob("*.sql"))
+    return [Migration(int(file.name[:4]), file.stem[5:], file.read_text("utf-8")) for file in files]
 
 
 def migrate(
@@ -29,7 +30,7 @@ def migrate(
     known: list[Migration] | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> int:
-    """Apply what is missing; returns the version reached."""
+    """Apply what is missing, all of it or nothing; returns the version reached."""
     known = migrations() if known is None else known
     version = schema_version(connection)
     newest = known[-1].version
@@ -37,9 +38,9 @@ def migrate(
         raise StoreError(
             f"this file has schema version {version}, and this amble knows {newest}", hint="upgrade amble to open it"
         )
-    for migration in known:
-        if migration.version > version:
-            _apply(connection, migration, step)
+    missing = [migration for migration in known if migration.version > version]
+    if missing:
+        _apply(connection, missing, step)
     return newest
 
 
@@ -53,19 +54,21 @@ def schema_version(connection: DuckDBPyConnection) -> int:
     return int(connection.execute("SELECT coalesce(max(version), 0) FROM amble.schema_version").fetchall()[0][0])
 
 
-def _apply(connection: DuckDBPyConnection, migration: Migration, step: Callable[[str], None]) -> None:
+def _apply(connection: DuckDBPyConnection, missing: Sequence[Migration], step: Callable[[str], None]) -> None:
     connection.begin()
     try:
         connection.execute("CREATE SCHEMA IF NOT EXISTS amble")
         connection.execute(
             "CREATE TABLE IF NOT EXISTS amble.schema_version (version INTEGER, name VARCHAR, applied_at TIMESTAMP)"
         )
-        for statement in connection.extract_statements(migration.sql):
-            connection.execute(statement)
-            step("migrating")
+        for migration in missing:
+            for statement in connection.extract_statements(migration.sql):
+                connection.execute(statement)
+                step("migrating")
         connection.execute(
-            "INSERT INTO amble.schema_version VALUES ($1, $2, now() AT TIME ZONE 'UTC')",
-            [migration.version, migration.name],
+            "INSERT INTO amble.schema_version "
+            "SELECT unnest($1::INTEGER[]), unnest($2::VARCHAR[]), now() AT TIME ZONE 'UTC'",
+            [[migration.version for migration in missing], [migration.name for migration in missing]],
         )
         connection.commit()
     except BaseException:
