@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
+import shutil
 import stat
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
+from random import Random
 from time import clock_gettime, monotonic
-from zlib import crc32
 
 import pytest
 
 from amble import machine_pace as module
+from amble import runtime_folder as folders
 from amble.clock import SystemClock
-from amble.core.pacing.machine import LEFT_WITHIN_S, MachinePace
+from amble.core.pacing.machine import LEFT_WITHIN_S, WORDS, MachinePace
 from amble.core.pacing.settings import PacingSettings
-from amble.machine_pace import BUCKETS, FILE, WAYS, PaceTable, machine_pace
+from amble.machine_pace import BUCKETS, FILE, PROCESSES_MAX, WAYS, PaceTable, machine_pace
 from amble.runtime_folder import VARIABLE
 from amble.testing.virtual import VirtualClock
 
@@ -143,7 +148,7 @@ def colliding(count: int) -> list[str]:
     while len(found) < count:
         name = f"host-{number}.test"
         number += 1
-        if crc32(name.encode()) % BUCKETS == 7:
+        if module._tag_of(name) % BUCKETS == 7:
             found.append(name)
     return found
 
@@ -154,6 +159,45 @@ def test_domains_that_share_a_place_only_wait_longer(tmp_path: Path) -> None:
     assert pace.take(names[WAYS], now, 10.0) == pytest.approx(now + 10.0, abs=0.01)
     assert pace.take(names[WAYS], now + 10.1, 10.0) is None, "the others matter no more"
     assert [pace.take(name, now + 5.0, 10.0) is None for name in names[:2]].count(True) <= 1
+
+
+def test_a_block_of_a_domain_without_a_place_of_its_own_is_known_to_all_and_to_nobody_elses_harm(
+    tmp_path: Path,
+) -> None:
+    """The first four of a bucket have places; what the fifth is refused concerns none of them."""
+    mine, theirs = PaceTable(tmp_path / FILE), PaceTable(tmp_path / FILE)
+    theirs._me += PROCESSES_MAX  # one process cannot be two, as far as locks go
+    now, names = monotonic(), colliding(WAYS + 1)
+    for name in names[:WAYS]:
+        mine.take(name, now, 10.0)
+    mine.block(names[WAYS], now + 3_600.0)
+    assert theirs.blocked_until(names[WAYS]) == pytest.approx(now + 3_600.0, abs=0.01)
+    assert [mine.blocked_until(name) < now for name in names[:WAYS]] == [True] * WAYS
+    assert [mine.take(name, now + 10.1, 10.0) for name in names[:WAYS]] == [None] * WAYS
+    assert theirs.take(names[WAYS], now + 60.0, 10.0) == pytest.approx(now + 3_600.0, abs=0.01)
+    mine.pardon(names[WAYS], now + 3_600.0, now)
+    assert theirs.blocked_until(names[WAYS]) == pytest.approx(now, abs=0.01)
+
+
+def test_who_had_no_place_of_its_own_keeps_its_block_when_it_gets_one(tmp_path: Path) -> None:
+    pace, now, names = PaceTable(tmp_path / FILE), monotonic(), colliding(WAYS + 1)
+    for name in names[:WAYS]:
+        pace.take(name, now, 10.0)
+    pace.block(names[WAYS], now + 3_600.0)
+    assert pace.take(names[WAYS], now + 20.0, 1.0) == pytest.approx(now + 3_600.0, abs=0.01), "now there is room"
+    assert pace._find(module._tag_of(names[WAYS])) is not None
+
+
+@pytest.mark.parametrize(("known", "share"), [(1_000, 0.0), (10_000, 0.05)])
+def test_blocks_of_many_domains_hold_and_hardly_keep_others_waiting(tmp_path: Path, known: int, share: float) -> None:
+    """Names that differ in a digit alone, as hosts of one company do."""
+    pace, now = PaceTable(tmp_path / FILE), monotonic()
+    names, others = [[f"{kind}-{number}.test" for number in range(known)] for kind in ("host", "other")]
+    for name in names:
+        pace.block(name, now + 3_600.0)
+    assert all(pace.blocked_until(name) > now + 3_500.0 for name in names)
+    assert all(pace.take(name, now, 0.0) is not None for name in names)
+    assert sum(pace.blocked_until(name) > now for name in others) <= share * known
 
 
 def test_a_thousand_domains_are_kept_apart(tmp_path: Path) -> None:
@@ -184,3 +228,103 @@ def test_the_clock_is_one_of_the_machine() -> None:
     instants = [clock_gettime(module._CLOCK) for _ in range(3)]
     assert all(later >= earlier for earlier, later in pairwise(instants))
     assert abs(module._ahead_s() - module._ahead_s()) < 1.0
+
+
+def test_who_is_kept_waiting_between_two_looks_at_clocks_does_not_date_a_request_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, by as long as others have their turn."""
+    pace = PaceTable(tmp_path / FILE)
+    module._ahead_s()
+    real, waits = time.monotonic, [0.3]
+    monkeypatch.setattr(time, "monotonic", lambda: real() + (waits.pop() if waits else 0.0))
+    now = real()
+    assert pace.take("a.test", now, 10.0) is None
+    until = pace.take("a.test", now + 1.0, 10.0)
+    assert until == pytest.approx(now + 10.0, abs=0.05)
+
+
+ODD_WORDS = [math.nan, math.inf, -math.inf, 1e300, -1e300, -1.0, 1e18, 0.5, 2.0**53 + 2]
+
+
+def test_a_damaged_file_neither_ends_nor_holds_up_anybody(tmp_path: Path) -> None:
+    random = Random(1)
+    pace = PaceTable(tmp_path / FILE)
+    for _ in range(500):
+        now = monotonic()
+        pace.take("a.test", now - 100.0, 1.0)
+        at = pace._find(module._tag_of("a.test"))
+        assert at is not None
+        for _ in range(random.randrange(1, 5)):
+            pace._words[at + random.randrange(1, WORDS)] = random.choice(ODD_WORDS)
+        assert pace.blocked_until("a.test") < now + 401 * 86_400.0
+        until = pace.take("a.test", now, 1.0)
+        assert until is None or now <= until < now + 10.0
+        pace.expect("a.test", now)
+        pace.sent("a.test", now)
+        pace.cancel("a.test", now)
+        pace.others_at("a.test")
+        pace.block("a.test", now + 5.0)
+        assert pace.blocked_until("a.test") == pytest.approx(now + 5.0, abs=0.01)
+        pace.pardon("a.test", now + 5.0, -math.inf)
+
+
+def test_a_file_of_noise_is_made_anew_or_mended(tmp_path: Path) -> None:
+    random = Random(2)
+    table = PaceTable(tmp_path / FILE)
+    (tmp_path / FILE).write_bytes(random.randbytes((tmp_path / FILE).stat().st_size))
+    names = [f"host-{number}.test" for number in range(200)]
+    for pace in (table, PaceTable(tmp_path / FILE)):
+        now = monotonic()
+        assert all((until := pace.take(name, now, 1.0)) is None or until < now + 10.0 for name in names)
+        assert pace.take(names[0], now + 0.5, 1.0) is not None
+
+
+def test_a_file_that_is_removed_while_it_is_used_is_made_anew_with_what_was_in_it(tmp_path: Path) -> None:
+    """As those do who clear /tmp. Whoever used it meets the others again within a minute."""
+    pace, now = PaceTable(tmp_path / FILE), monotonic()
+    pace.block("a.test", now + 3_600.0)
+    (tmp_path / FILE).unlink()
+    pace._fresh_until = 0.0
+    pace.take("b.test", now, 30.0)
+    assert pace.is_at(tmp_path / FILE)
+    other = PaceTable(tmp_path / FILE)
+    assert other.blocked_until("a.test") == pytest.approx(now + 3_600.0, abs=0.01)
+    assert other.take("b.test", now + 1.0, 1.0) is not None
+
+
+def test_a_file_that_cannot_be_made_anew_is_used_on(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    pace, now = PaceTable(folder / FILE), monotonic()
+    shutil.rmtree(folder)
+    pace._fresh_until = 0.0
+    assert pace.take("a.test", now, 30.0) is None
+    assert pace.take("a.test", now + 1.0, 30.0) is not None
+
+
+def test_a_file_in_use_looks_so(tmp_path: Path) -> None:
+    """Its pages are written through memory: nobody who clears /tmp of what is old would notice."""
+    pace = PaceTable(tmp_path / FILE)
+    os.utime(tmp_path / FILE, (0, 0))
+    pace._fresh_until = 0.0
+    pace.take("a.test", monotonic(), 1.0)
+    assert (tmp_path / FILE).stat().st_mtime > 0
+
+
+def test_processes_meet_whatever_folder_each_has_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell, cron and a batch system set TMPDIR to what they like."""
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setattr(folders, "_SHARED", tmp_path / "shared")
+    (tmp_path / "shared").mkdir()
+    found = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+        found.append(folders.runtime_folder())
+    assert found == [tmp_path / "shared" / f"amble-{os.getuid()}"] * 2
+    found[0].rmdir()  # type: ignore[union-attr]
+    found[0].symlink_to(tmp_path)  # type: ignore[union-attr]
+    assert folders.runtime_folder() == tmp_path / "other" / f"amble-{os.getuid()}", "somebody has taken its name"

@@ -15,13 +15,17 @@ from typing import Protocol
 WORDS = 16  # of a place; the rest is spare
 
 # In a place, each a float. Instants are of the clock that processes share; 0.0 is never, as in a new file.
-TAG, OWNER, START, GAP, BLOCKED, LEAVING, PREVIOUS, REFUSED, REFUSED_GAP = range(9)
+# LODGERS_BLOCKED is for domains that have no place of their own: their blocks are none of whoever has it.
+TAG, OWNER, START, GAP, BLOCKED, LEAVING, PREVIOUS, REFUSED, REFUSED_GAP, LODGERS_BLOCKED = _NAMED = range(10)
 
 AFTER_YOU_S = 0.005  # enough for another process to wake up and take its turn
 LOOK_AGAIN_S = 0.02  # nobody wakes us when the request of another process has left
 LEFT_WITHIN_S = 120.0  # a request that has not left by then is not waited for
 SAME_S = 0.001  # instants that went from one clock to another and back
 TOGETHER_S = 60.0  # others that asked so lately are asking still
+SOON_S = 60.0  # further ahead nobody can have asked
+FAR_S = 400 * 86_400.0  # and nobody waits so long
+_OWNERS = 2.0**53
 
 
 class MachinePace(Protocol):
@@ -63,13 +67,34 @@ class Words(Protocol):
 
 
 class Place:
-    """One domain's numbers, at an offset of a longer sequence. Whoever changes them has excluded all others."""
+    """One domain's numbers, at an offset of a longer sequence. Whoever changes them has excluded all others. A lodger
+    shares what another domain has: both wait for the longer gap, and each for its own blocks."""
 
-    __slots__ = ("_at", "_words")
+    __slots__ = ("_at", "_blocked", "_words")
 
-    def __init__(self, words: Words, at: int = 0) -> None:
+    def __init__(self, words: Words, at: int = 0, *, is_lodger: bool = False) -> None:
         self._words = words
         self._at = at
+        self._blocked = at + (LODGERS_BLOCKED if is_lodger else BLOCKED)
+
+    def mend(self, now: float) -> None:
+        """What cannot have been written by us means nothing: a damaged file must not end or hold up anybody."""
+        words, at = self._words, self._at
+        soon, far = now + SOON_S, now + FAR_S
+        if not (
+            0.0 <= words[at + OWNER] < _OWNERS
+            and 0.0 <= words[at + START] < soon
+            and 0.0 <= words[at + GAP] < FAR_S
+            and 0.0 <= words[at + BLOCKED] < far
+            and 0.0 <= words[at + LEAVING] < soon
+            and 0.0 <= words[at + PREVIOUS] < soon
+            and 0.0 <= words[at + REFUSED] < soon
+            and 0.0 <= words[at + REFUSED_GAP] < FAR_S
+            and 0.0 <= words[at + LODGERS_BLOCKED] < far
+        ):
+            for name in _NAMED:
+                if name != TAG:
+                    words[at + name] = 0.0
 
     def take(self, me: float, now: float, gap_s: float, is_alive: Callable[[float], bool]) -> float | None:
         until = self.refused_until(me, now, gap_s, is_alive)
@@ -96,7 +121,7 @@ class Place:
         not_before = start + gap_s
         if owner == me and others_wait:
             not_before += AFTER_YOU_S
-        not_before = max(not_before, words[at + BLOCKED])
+        not_before = max(not_before, words[self._blocked])
         return not_before if now < not_before else None
 
     def refuse(self, me: float, now: float, gap_s: float) -> None:
@@ -134,14 +159,14 @@ class Place:
     # -- blocks
 
     def blocked_until(self) -> float:
-        return self._words[self._at + BLOCKED]
+        return self._words[self._blocked]
 
     def block(self, until: float) -> None:
-        self._words[self._at + BLOCKED] = max(self._words[self._at + BLOCKED], until)
+        self._words[self._blocked] = max(self._words[self._blocked], until)
 
     def pardon(self, was_until: float, until: float) -> None:
-        if abs(self._words[self._at + BLOCKED] - was_until) < SAME_S:  # else it is another's, and holds
-            self._words[self._at + BLOCKED] = until
+        if abs(self._words[self._blocked] - was_until) < SAME_S:  # else it is another's, and holds
+            self._words[self._blocked] = max(0.0, until)
 
     # -- looking
 
@@ -154,7 +179,8 @@ class Place:
         words, at = self._words, self._at
         leaving = words[at + LEAVING]
         held_until = leaving + LEFT_WITHIN_S if leaving else 0.0
-        return max(words[at + START] + words[at + GAP], words[at + BLOCKED], held_until)
+        blocked_until = max(words[at + BLOCKED], words[at + LODGERS_BLOCKED])
+        return max(words[at + START] + words[at + GAP], blocked_until, held_until)
 
 
 class PlacesInMemory:
