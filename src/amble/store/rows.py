@@ -96,6 +96,7 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
         ("domain_log", (domain_row(row, seq()) for batch in batches for row in batch.domains)),
         ("robots_log", (robots_row(row, seq()) for batch in batches for row in batch.robots)),
         ("sitemap_urls", _sitemap_rows(batches)),
+        ("bare_sitemaps", _bare_rows(batches)),
         ("requests", (request_row(row) for batch in batches for row in batch.requests)),
         ("redirects", (redirect_row(row) for batch in batches for row in batch.redirects)),
         ("link_lines", _link_lines((link for batch in batches for link in batch.links), numbers)),
@@ -172,10 +173,17 @@ def _link_lines(links: Iterable[LinkRow], numbers: Numbers) -> Iterator[Row]:
 def _sitemap_rows(batches: Sequence[Batch]) -> Iterator[Row]:
     for batch in batches:
         yield from map(sitemap_row, batch.sitemap_urls)
-        for job_id, sitemap, fetched_at, entries, is_index in batch.listings:
+        for job_id, sitemap, fetched_at, entries, is_index, _ in batch.listings:
             kind = "sitemap" if is_index else None
             for url, lastmod, changefreq, priority in entries:
                 yield sitemap_row(SitemapUrlRow(url, sitemap, lastmod, changefreq, priority, fetched_at, job_id, kind))
+
+
+def _bare_rows(batches: Sequence[Batch]) -> Iterator[Row]:
+    for batch in batches:
+        for job_id, sitemap, fetched_at, entries, _, failure in batch.listings:
+            if not entries:
+                yield storable.text(sitemap), storable.text(failure), storable.utc(fetched_at), job_id
 
 
 def page_links_row(page: PageLinks, seq: int) -> Row:

@@ -108,3 +108,8 @@ class SitemapDocument(NamedTuple):
     namespace: str | None = None  # of the root element, as written; any is accepted
     body_bytes: int = 0  # decoded bytes read
     dropped: Mapping[DropReason, int] = MappingProxyType({})
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it is no sitemap. One without end that lists nothing is none: its site is followed by its links."""
+        return self.kind is None or (self.truncated and not self.entries and not self.dropped)
