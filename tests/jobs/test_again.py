@@ -155,6 +155,22 @@ def test_sitemaps_read_lately_are_not_fetched_again(tmp_path: Path, hours: float
     assert again.stored == 8
 
 
+@pytest.mark.parametrize(("hours", "asked_again"), [(24.0, 0), (0.0, 2)], ids=["cached", "not cached"])
+def test_that_there_is_no_sitemap_is_kept_for_sitemap_cache_hours(
+    tmp_path: Path, hours: float, asked_again: int
+) -> None:
+    file = tmp_path / "x.duckdb"
+    with Farm([Site(name="a.test", pages=Pages(8))]) as farm:
+        settings: dict[str, Any] = {"discover": True, "follow_links": "auto", "sitemap_cache_hours": hours}
+        first, _ = crawl(farm, file, **settings)
+        assert sum("sitemap" in path for path in asked(farm).elements()) == 2
+        farm.clear()
+        again, _ = crawl(farm, file, **settings)
+        assert sum("sitemap" in path for path in asked(farm).elements()) == asked_again
+    assert first.pages == again.stored == 8, "its links are followed all the same"
+    assert rows(file, "SELECT DISTINCT failure FROM amble.bare_sitemaps") == [("http_client_error",)]
+
+
 def test_what_a_sitemap_calls_fresh_is_not_asked_for_though_stale_pages_are_updated(tmp_path: Path) -> None:
     file = tmp_path / "x.duckdb"
     listed = Site(name="a.test", pages=Pages(8), sitemap=Sitemap())

@@ -143,6 +143,7 @@ MUTANTS = (
     Mutant("a late guess never has its turn", LANE, "return _PAGE if self.under_way else _LATE", "return _PAGE", ("V6", "V5")),
     Mutant("half of the longest Retry-After is kept", "core/answer.py", "min(asked_s, retry_after_max_s)", "min(asked_s, 0.5 * retry_after_max_s)", ("P3",)),
     Mutant("what the WHERE does not take is taken", INTAKE, "zip(part.visits, taken, strict=True) if not is_taken", "zip(part.visits, taken, strict=True) if False", ("W1",)),
+    Mutant("a sitemap that was not there lately is asked for", INTAKE, "        if known is None:\n", "        if known is None or known.failure is not None:\n", ("R1",)),
     Mutant("the end does not wait for what is judged", FRONTIER, " or self.unjudged or", " or", ("V6", "L1")),
     Mutant("what is being judged at a stop is lost", FRONTIER, "(*self.inflows, *(part.rest for part in self.unjudged))", "tuple(self.inflows)", ("L1", "V6")),
 )  # fmt: skip

@@ -43,7 +43,7 @@ SOMETIMES = {
     *("TailBegan", "NobodyThere", "failure domain_given_up", "asked with the other scheme"),
     *("a full domain", "every place taken", "without a place", "Retry-After", "a long page"),
     *("left to the store", "claimed", "recalled", "sitemap recalled", "stored already", "crawled again"),
-    *("judged", "refused by the WHERE"),
+    *("no sitemap recalled", "judged", "refused by the WHERE"),
     *("page 304", "304 unasked", "confirmed", "kept, though it could not be had again"),
 }  # fmt: skip
 

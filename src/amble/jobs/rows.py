@@ -145,7 +145,7 @@ def page_links(final: Final, job_id: int) -> PageLinks | None:
 
 
 def listing(read: Listing, job_id: int, utc: datetime) -> SitemapListing:
-    return SitemapListing(job_id, read.sitemap, utc, read.entries, read.is_index)
+    return SitemapListing(job_id, read.sitemap, utc, read.entries, read.is_index, read.failure)
 
 
 def leads_of(links: Iterable[LinkRow], directives: str | None) -> Leads:

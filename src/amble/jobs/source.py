@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
+from amble.core.frontier.changes import Listing
 from amble.core.frontier.recall import Recall, Stored, listed
 from amble.core.frontier.visit import Visit
 from amble.jobs import rows
-from amble.jobs.supply import Read
 from amble.store.seam import Store, TaskRow
+
+
+def _later(one: datetime | None, other: datetime | None) -> bool:
+    return one is not None and (other is None or one > other)
+
 
 Judge = Callable[[Sequence[Visit]], Sequence[bool]]
 
@@ -46,10 +52,15 @@ class StoreSource:
             if page.error_type is None
         }
 
-    async def sitemap(self, url: str) -> Read:
-        found = await asyncio.to_thread(self._store.load_sitemap_urls, url)
+    async def sitemap(self, url: str) -> Listing | None:
+        return await asyncio.to_thread(self._sitemap, url)
+
+    def _sitemap(self, url: str) -> Listing | None:
+        found, bare = self._store.load_sitemap_urls(url), self._store.bare_sitemap(url)
+        if bare is not None and (not found or _later(bare.fetched_at, found[0].fetched_at)):
+            return Listing(url, failure=bare.failure)
         entries = [listed(row.url, row.lastmod, row.changefreq, row.priority) for row in found]
-        return Read(entries, is_index=any(row.kind is not None for row in found))
+        return Listing(url, entries, is_index=any(row.kind is not None for row in found)) if entries else None
 
     async def claim(self, domains: Sequence[str], per_domain: int) -> list[Visit]:
         found = await asyncio.to_thread(self._claim, domains, per_domain)

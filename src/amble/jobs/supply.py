@@ -10,26 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from amble.clock import Clock
-from amble.core.frontier.changes import Changes
+from amble.core.frontier.changes import Changes, Listing
 from amble.core.frontier.following import Unjudged
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.frontier.recall import Recall, Stored
 from amble.core.frontier.visit import Kind, Visit
-from amble.core.sitemap.document import SitemapEntry
 
 CLAIM_MAX = 4_000  # tasks claimed at once
 RECALL_MAX = 1_000  # pages looked up at once: every look goes through the whole table of links
 AT_ONCE = 100  # results given to the plan before others have their turn
-
-
-class Read(NamedTuple):
-    """A sitemap as it was read lately."""
-
-    entries: Sequence[SitemapEntry] = ()
-    is_index: bool = False
 
 
 class Source(Protocol):
@@ -38,7 +30,9 @@ class Source(Protocol):
     async def pages(self, recalls: Sequence[Recall]) -> dict[str, Stored]:
         """What is held of these pages, by the URL of their task."""
 
-    async def sitemap(self, url: str) -> Read: ...
+    async def sitemap(self, url: str) -> Listing | None:
+        """What it said when it was last asked for."""
+
     async def claim(self, domains: Sequence[str], per_domain: int) -> list[Visit]: ...
     async def judge(self, visits: Sequence[Visit]) -> Sequence[bool]:
         """Whether the WHERE of the crawl takes each of them."""
@@ -84,9 +78,9 @@ class Supply:
             await self._recall(pages)
         for recall in recalls:
             if recall.visit.kind is not Kind.PAGE:
-                read = await self._source.sitemap(recall.visit.url)
+                known = await self._source.sitemap(recall.visit.url)
                 now, utc = self._clock.monotonic(), self._clock.utc()
-                self._tell(self._plan.sitemap_recalled(recall, read.entries, now, utc, is_index=read.is_index))
+                self._tell(self._plan.sitemap_recalled(recall, known, now, utc))
         domains, portion = self._plan.frontier.wants(CLAIM_MAX)
         if domains:
             visits = await self._source.claim(domains, portion)

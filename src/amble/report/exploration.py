@@ -128,7 +128,7 @@ class Exploration:
         self._asked.add(domain_of(ready.visit.url))
         listing = changes.listing
         if ready.visit.kind is Kind.SITEMAP:
-            # What a sitemap says is kept for a while; that there is none is not.
+            # What a sitemap says is kept for a while, and that there is none.
             kept = listing is not None and self.settings.visiting.sitemap_cache_hours > 0
             self.repeated[domain_of(ready.visit.url)] += not kept
         self.store.submit(

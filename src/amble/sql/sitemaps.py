@@ -11,7 +11,6 @@ from amble.clock import Clock, SystemClock
 from amble.core.frontier.changes import Changes, Listing, Ready
 from amble.core.frontier.recall import Recall
 from amble.core.seeds import Seed, seed_url
-from amble.core.sitemap.document import SitemapEntry
 from amble.core.sitemap.walk import SitemapWalk
 from amble.core.urls import origin_of
 from amble.fetcher import Fetcher, FetchResult
@@ -54,12 +53,11 @@ class SitemapExploration(Exploration):
             frontier.lane(origin, now, utc).walks[origin] = SitemapWalk(origin, [url])
             frontier.walk_on(origin, now, utc)
 
-    def _recall(
-        self, recall: Recall, entries: Sequence[SitemapEntry], now: float, utc: datetime, *, is_index: bool = False
-    ) -> Changes:
+    def _recall(self, recall: Recall, known: Listing | None, now: float, utc: datetime) -> Changes:
         """A sitemap that was read lately is not asked for again."""
-        self.listings.append(Listing(recall.visit.url, entries, is_index))
-        return self._recalled(recall, entries, now, utc, is_index=is_index)
+        if known is not None:
+            self.listings.append(known)
+        return self._recalled(recall, known, now, utc)
 
     def _on_changes(self, changes: Changes, ready: Ready | None, result: FetchResult | None, utc: datetime) -> None:
         if changes.listing is not None:

@@ -28,6 +28,7 @@ from amble.store.names import TableName
 from amble.store.query import ROWS_MAX, QueryResult, nobody_left, read_only_query
 from amble.store.rows import Numbers
 from amble.store.seam import (
+    BareSitemap,
     Batch,
     Counts,
     DomainRow,
@@ -306,6 +307,10 @@ class DuckDBStore:
     def load_sitemap_urls(self, sitemap: str) -> list[SitemapUrlRow]:
         with self.database.reading() as connection:
             return knowledge.load_sitemap_urls(connection, sitemap)
+
+    def bare_sitemap(self, sitemap: str) -> BareSitemap | None:
+        with self.database.reading() as connection:
+            return knowledge.bare_sitemap(connection, sitemap)
 
     def sitemaps_read(self, since: datetime) -> set[str]:
         with self.database.reading() as connection:

@@ -14,13 +14,14 @@ from amble.core.robots.verdict import RobotsRow
 from amble.core.seen import SeenSet
 from amble.errors import StoreDamaged
 from amble.store import storable
-from amble.store.seam import DomainRow, JobRow, JobStatus, KnownPage, LinkRow, SitemapUrlRow
+from amble.store.seam import BareSitemap, DomainRow, JobRow, JobStatus, KnownPage, LinkRow, SitemapUrlRow
 from amble.store.tables import TargetTable
 
 _READ_AT_ONCE = 10_000
 _DOMAIN = ", ".join(DomainRow._fields)
 _ROBOTS = ", ".join(RobotsRow._fields)
 _SITEMAP = ", ".join(SitemapUrlRow._fields)
+_BARE = ", ".join(BareSitemap._fields)
 _JOB = ", ".join(JobRow._fields)
 Row = TypeVar("Row", bound=NamedTuple)
 
@@ -86,9 +87,18 @@ def load_sitemap_urls(connection: DuckDBPyConnection, sitemap: str) -> list[Site
     return [_row(SitemapUrlRow, row) for row in rows]
 
 
+def bare_sitemap(connection: DuckDBPyConnection, sitemap: str) -> BareSitemap | None:
+    rows = connection.execute(
+        f"SELECT {_BARE} FROM amble.bare_sitemaps WHERE sitemap = $1 ORDER BY fetched_at DESC LIMIT 1", [sitemap]
+    ).fetchall()
+    return _row(BareSitemap, rows[0]) if rows else None
+
+
 def sitemaps_read(connection: DuckDBPyConnection, since: datetime) -> set[str]:
     rows = connection.execute(
-        "SELECT DISTINCT sitemap FROM amble.sitemap_urls WHERE fetched_at > $1", [storable.utc(since)]
+        "SELECT sitemap FROM amble.sitemap_urls WHERE fetched_at > $1 "
+        "UNION SELECT sitemap FROM amble.bare_sitemaps WHERE fetched_at > $1",
+        [storable.utc(since)],
     ).fetchall()
     return {sitemap for (sitemap,) in rows}
 

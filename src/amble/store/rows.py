@@ -95,6 +95,7 @@ def encode(batches: Sequence[Batch], numbers: Numbers) -> Encoded:
         ("domain_log", (domain_row(row, seq()) for batch in batches for row in batch.domains)),
         ("robots_log", (robots_row(row, seq()) for batch in batches for row in batch.robots)),
         ("sitemap_urls", (row for batch in batches for listing in batch.listings for row in sitemap_rows(listing))),
+        ("bare_sitemaps", _bare_rows(batches)),
         ("requests", (request_row(row) for batch in batches for row in batch.requests)),
         ("redirects", (redirect_row(row) for batch in batches for row in batch.redirects)),
         (
@@ -148,6 +149,16 @@ def _found(tasks: Iterable[TaskRow], numbers: Numbers, bundles: list[Bundle]) ->
                 storable.utc(run_at), storable.text(error_type), len(part), "\n".join(part),
             )  # fmt: skip
             numbers.bundle += 1
+
+
+def _bare_rows(batches: Sequence[Batch]) -> Iterator[Row]:
+    for batch in batches:
+        for listing in batch.listings:
+            if not listing.entries:
+                yield (
+                    storable.text(listing.sitemap), storable.text(listing.failure), storable.utc(listing.fetched_at),
+                    listing.job_id,
+                )  # fmt: skip
 
 
 def page_links_row(page: PageLinks, seq: int) -> Row:

@@ -161,6 +161,16 @@ class SitemapListing(NamedTuple):
     fetched_at: datetime
     entries: Sequence[SitemapEntry]
     is_index: bool = False
+    failure: str | None = None  # why there is none
+
+
+class BareSitemap(NamedTuple):
+    """A sitemap that lists nothing."""
+
+    sitemap: str
+    failure: str | None  # why there is none; None: it was read
+    fetched_at: datetime | None
+    job_id: int = 0
 
 
 class RequestRow(NamedTuple):
@@ -375,8 +385,11 @@ class Store(Protocol):
 
     def load_robots(self, origins: Iterable[str] | None = None) -> list[RobotsRow]: ...
     def load_sitemap_urls(self, sitemap: str) -> list[SitemapUrlRow]: ...
+    def bare_sitemap(self, sitemap: str) -> BareSitemap | None:
+        """When it was last found to list nothing."""
+
     def sitemaps_read(self, since: datetime) -> set[str]:
-        """The sitemaps that were read since then."""
+        """The sitemaps that were asked for since then, and what they list is known, if it is nothing."""
 
     def listed(self, urls: Sequence[str]) -> dict[str, SitemapUrlRow]:
         """What a sitemap last said about these pages."""

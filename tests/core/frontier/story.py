@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from amble.assemble import make_plan
 from amble.core.frontier.backlog import Window
-from amble.core.frontier.changes import Changes, Final, Finished, Ready, State, WaitUntil
+from amble.core.frontier.changes import Changes, Final, Finished, Listing, Ready, State, WaitUntil
 from amble.core.frontier.plan import CrawlPlan
 from amble.core.frontier.recall import Stored
 from amble.core.frontier.visit import Kind, Visit
@@ -22,7 +22,6 @@ from amble.core.page.page import Page, read_page
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
 from amble.fetcher import FetchResult
-from amble.jobs.supply import Read
 from amble.settings import Settings
 
 COUNTED_MAX = 300  # with more tasks than this, counting all of them after each step takes too long
@@ -121,7 +120,7 @@ class Story:
         random: Callable[[], float] = lambda: 0.0,
         window: Window | None = None,
         stored: Mapping[str, Stored] | None = None,
-        listings: Mapping[str, Read] | None = None,
+        listings: Mapping[str, Listing] | None = None,
         address: str | None = None,
         **settings: Any,
     ) -> None:
@@ -230,9 +229,7 @@ class Story:
             elif frontier.to_recall:
                 recall = frontier.to_recall.popleft()
                 if recall.visit.kind is Kind.SITEMAP:
-                    read_lately = self.listings[recall.visit.url]
-                    self.take(plan.sitemap_recalled(recall, read_lately.entries, self.now, self.utc,
-                                                    is_index=read_lately.is_index))  # fmt: skip
+                    self.take(plan.sitemap_recalled(recall, self.listings[recall.visit.url], self.now, self.utc))
                 else:
                     self.take(plan.recalled(recall, self.stored.get(recall.visit.task), self.now, self.utc))
             elif frontier.inflows:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from amble.core.frontier.changes import Changes, Keeps, Ready, State
+from amble.core.frontier.changes import Changes, Keeps, Listing, Ready, State
 from amble.core.frontier.recall import Leads, Recall, Stored, conditional, wants_update
 from amble.core.frontier.visit import Kind, Visit
 from amble.core.outcome import Failure
 from amble.core.page.links import Link
 from amble.core.sitemap.document import ChangeFreq, SitemapEntry
-from amble.jobs.supply import Read
 from tests.core.frontier.story import MISSING, NOON, OK, Answers, Reply, Story, broken, moved, page, sitemap, status
 
 A, ONE, TWO, DEEP = "http://a.test/", "http://a.test/1", "http://a.test/2", "http://a.test/deep"
+INDEX, PART, SECOND = "http://a.test/sitemap.xml", "http://a.test/part.xml", "http://a.test/sitemap_index.xml"
 UNCHANGED = status(304, ETag='"1"')
 WEEK = timedelta(days=7)
 
@@ -218,12 +218,50 @@ def test_what_waits_for_the_store_is_handed_back_at_a_stop_and_a_late_word_of_it
 
 def test_a_sitemap_read_lately_is_not_asked_for() -> None:
     listings = {
-        "http://a.test/sitemap.xml": Read([SitemapEntry("http://a.test/part.xml")], is_index=True),
-        "http://a.test/part.xml": Read([SitemapEntry(ONE), SitemapEntry("http://other.test/")]),
+        INDEX: Listing(INDEX, [SitemapEntry(PART)], is_index=True),
+        PART: Listing(PART, [SitemapEntry(ONE), SitemapEntry("http://other.test/")]),
     }
     story = Story([A], {A: page("/2"), ONE: OK, TWO: OK}, listings=listings).run()
     assert story.urls(Kind.SITEMAP) == []
     assert story.ends() == {A: "done", ONE: "done"}
+
+
+@pytest.mark.parametrize("failure", ["http_client_error", "sitemap_invalid"])
+def test_a_sitemap_that_was_not_there_lately_is_not_asked_for_and_links_are_followed(failure: str) -> None:
+    listings = {INDEX: Listing(INDEX, failure=failure), SECOND: Listing(SECOND, failure=failure)}
+    story = Story([A], {A: page("/2"), TWO: OK, INDEX: sitemap(ONE)}, listings=listings).run()
+    assert story.urls(Kind.SITEMAP) == []
+    assert story.ends() == {A: "done", TWO: "done"}
+
+
+def test_a_sitemap_that_listed_nothing_lately_is_one_all_the_same() -> None:
+    story = Story([A], {A: page("/2"), TWO: OK}, listings={INDEX: Listing(INDEX)}).run()
+    assert story.urls(Kind.SITEMAP) == []
+    assert story.ends() == {A: "done"}, "where there is a sitemap, links are not followed"
+
+
+@pytest.mark.parametrize(
+    ("reply", "failure"),
+    [
+        (MISSING, "http_client_error"),
+        (status(410), "http_client_error"),
+        (page("/1"), "sitemap_invalid"),
+        (status(403), None),  # may be said to robots, of everything
+        (status(503), None),
+        (broken(Failure.NETWORK_TIMEOUT), None),
+    ],
+    ids=["missing", "gone", "a page", "forbidden", "unavailable", "no answer"],
+)
+def test_what_says_for_a_while_that_there_is_no_sitemap(reply: Reply, failure: str | None) -> None:
+    known: list[Listing] = []
+
+    class Told(Story):
+        def take(self, changes: Changes, flying: list[Ready] | None = None) -> None:
+            known.extend([changes.listing] if changes.listing else [])
+            super().take(changes, flying)
+
+    Told([A], {A: OK, INDEX: reply, SECOND: reply}, max_retries=0).run()
+    assert [each.failure for each in known if each.sitemap == INDEX] == ([] if failure is None else [failure])
 
 
 def test_without_one_that_was_read_lately_it_is() -> None:

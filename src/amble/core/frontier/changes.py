@@ -134,8 +134,9 @@ class Listing(NamedTuple):
     """What a sitemap was read to say."""
 
     sitemap: str
-    entries: Sequence[SitemapEntry]
-    is_index: bool
+    entries: Sequence[SitemapEntry] = ()
+    is_index: bool = False
+    failure: str | None = None  # why there is no sitemap where one was looked for
 
 
 @dataclass(slots=True)

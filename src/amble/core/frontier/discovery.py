@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from amble.core.answer import Answer
@@ -11,13 +10,13 @@ from amble.core.frontier.frontier import Frontier
 from amble.core.frontier.redirects import REDIRECTS, is_private, location_of, target_of
 from amble.core.frontier.settings import VisitSettings
 from amble.core.frontier.visit import Kind, Visit
-from amble.core.outcome import Failure, lasts
+from amble.core.outcome import Failure, lasts, speaks_of_url_alone
 from amble.core.pacing.events import RobotsMissed
 from amble.core.robots.policy import Policy, RobotsAnswer
 from amble.core.robots.verdict import Refused
 from amble.core.sitemap.document import SitemapDocument, SitemapEntry, SitemapKind
 from amble.core.sitemap.read import read_sitemap
-from amble.core.sitemap.walk import SitemapWalk
+from amble.core.sitemap.walk import SITEMAP_INVALID, SitemapWalk
 from amble.core.urls import Refusal, domain_of, origin_of
 
 
@@ -139,22 +138,27 @@ class Discovery:
                 self.frontier.add(visit.redirected_to(target, domain_of(visit.url), is_private(fetched)), now, utc)
         elif failure is not None or fetched.body is None:
             walk.failed(first, str(failure or "no body"))
+            if failure is not None and speaks_of_url_alone(failure, fetched.status):
+                changes.listing = Listing(first, failure=failure.value)
         else:
             document = document or read_sitemap(fetched.body, visit.url, cut=fetched.truncated)
             entries = walk.settle(first, document)
             is_index = document.kind is SitemapKind.INDEX
-            changes.listing = Listing(first, document.entries if is_index else entries, is_index)
+            no_sitemap = SITEMAP_INVALID if document.is_none else None
+            changes.listing = Listing(first, document.entries if is_index else entries, is_index, no_sitemap)
         self.frontier.walk_on(visit.task, now, utc)
         return entries
 
-    def sitemap_recalled(
-        self, visit: Visit, entries: Sequence[SitemapEntry], now: float, utc: datetime, *, is_index: bool
-    ) -> list[SitemapEntry]:
-        """What a sitemap said when it was read lately, instead of asking for it again."""
+    def sitemap_recalled(self, visit: Visit, known: Listing, now: float, utc: datetime) -> list[SitemapEntry]:
+        """What a sitemap said when it was read lately, or that there was none, instead of asking for it again."""
         walk = self.frontier.walk_of(visit.task)
         assert walk is not None
-        kind = SitemapKind.INDEX if is_index else SitemapKind.URLSET
-        own = walk.settle(visit.url, SitemapDocument(visit.url, kind, tuple(entries)))
+        own: list[SitemapEntry] = []
+        if known.failure is not None:
+            walk.failed(visit.url, known.failure)
+        else:
+            kind = SitemapKind.INDEX if known.is_index else SitemapKind.URLSET
+            own = walk.settle(visit.url, SitemapDocument(visit.url, kind, tuple(known.entries)))
         self.frontier.walk_on(visit.task, now, utc)
         return own
 

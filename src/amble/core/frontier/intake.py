@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Protocol
 
-from amble.core.frontier.changes import Changes, Final, Keeps, State
+from amble.core.frontier.changes import Changes, Final, Keeps, Listing, State
 from amble.core.frontier.discovery import Discovery
 from amble.core.frontier.following import Found, Inflow, Unjudged, leads_to, lists
 from amble.core.frontier.frontier import STOPPED, Frontier
@@ -24,7 +24,6 @@ from amble.core.frontier.visit import FoundBy, Visit
 from amble.core.outcome import Failure
 from amble.core.scope import Scope
 from amble.core.seen import SeenSet
-from amble.core.sitemap.document import SitemapEntry
 from amble.core.urls import origin_of
 
 NEAR_MAX = 30_000  # URLs kept at hand as text: the links that every page of a site has
@@ -324,17 +323,15 @@ class Intake:
             return conditional(visit, visit.task, stored)
         return None
 
-    def sitemap_recalled(
-        self, recall: Recall, entries: Sequence[SitemapEntry], now: float, utc: datetime, *, is_index: bool = False
-    ) -> Changes:
-        """What a sitemap said when it was read lately; nothing: it has to be asked for after all."""
+    def sitemap_recalled(self, recall: Recall, known: Listing | None, now: float, utc: datetime) -> Changes:
+        """What a sitemap said when it was read lately; None: it has to be asked for after all."""
         changes, visit = Changes(), recall.visit
         if self.frontier.recalls.pop(recall.key, None) is None:
             return changes
-        if not entries:
+        if known is None:
             self.frontier.queue(visit, now, utc)
             return changes
-        own = self.discovery.sitemap_recalled(visit, entries, now, utc, is_index=is_index)
+        own = self.discovery.sitemap_recalled(visit, known, now, utc)
         self.pour_in(Inflow(lists(own, visit, self.scope)), now, utc, changes)
         return changes
 

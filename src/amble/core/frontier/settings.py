@@ -59,7 +59,8 @@ class VisitSettings(CheckedModel):
         default=False, description="ask again for pages in the table that their sitemap, or no sitemap, calls stale"
     )
     sitemap_cache_hours: Annotated[float, Field(ge=0, le=8_760, allow_inf_nan=False)] = Field(
-        default=24.0, description="how long what a sitemap said is used before it is fetched again"
+        default=24.0,
+        description="how long what a sitemap said, or that there is none, is used before it is asked for again",
     )
     retry_statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = Field(
         default=(), description="statuses tried again besides 429 and 5xx"

@@ -106,6 +106,11 @@ class SitemapDocument(NamedTuple):
     body_bytes: int = 0  # decoded bytes read
     dropped: Mapping[DropReason, int] = MappingProxyType({})
 
+    @property
+    def is_none(self) -> bool:
+        """Whether it is no sitemap. One without end that lists nothing is none: its site is followed by its links."""
+        return self.kind is None or (self.truncated and not self.entries and not self.dropped)
+
 
 HOURS_UNTIL_STALE = {
     ChangeFreq.ALWAYS: 0,

@@ -141,8 +141,7 @@ class SitemapWalk:
         self._read.add(document.url)
         self.body_bytes += document.body_bytes
         self.dropped_urls.update(document.dropped)
-        # One that goes on for ever and lists nothing is none: its site is followed by its links.
-        if document.kind is None or (document.truncated and not document.entries and not document.dropped):
+        if document.kind is None or document.is_none:
             self.failed(url, SITEMAP_INVALID)
             return []
         self.found = True

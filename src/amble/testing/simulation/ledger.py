@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -101,6 +101,7 @@ class Ledger:
     listings: dict[str, tuple[datetime, Listing]] = field(default_factory=dict)
     domains: dict[str, DomainRow] = field(default_factory=dict)
     robots: dict[str, RobotsRow] = field(default_factory=dict)
+    read_lately: Container[str] = ()  # sitemaps that need not be asked for in this run
     dead: bool = False  # the process is gone: nothing more is heard of it
     _journal: list[Entry] = field(default_factory=list)
     _table_before: dict[str, Stored | None] = field(default_factory=dict)
@@ -120,6 +121,8 @@ class Ledger:
         if ready is not None and result is not None and ready.visit.kind is Kind.PAGE:
             self.asked.add(ready.visit.task)
             self._check_try(ready, result, now)
+        if ready is not None and ready.visit.kind is Kind.SITEMAP and not ready.visit.trail:
+            self._check_sitemap(ready.visit.url)
         moved = {final.visit.task for final in changes.finals if final.move is not None}
         self.moved |= moved
         self._accept(changes)
@@ -137,6 +140,10 @@ class Ledger:
             self.hits[type(event).__name__] += 1
             self._weather(event)
             self.say(repr(event))
+
+    def _check_sitemap(self, url: str) -> None:
+        if url in self.read_lately:
+            self.fail("R1", f"{url} asked for, though what came of that lately is known")
 
     def _accept(self, changes: Changes) -> None:
         for visit in (*changes.accepted, *changes.overflow):
@@ -192,7 +199,7 @@ class Ledger:
     def _keep_rows(self, entry: Entry) -> None:
         self._journal.append(entry)
         self.table.update(entry.pages)
-        if entry.listing is not None and entry.listing.entries:
+        if entry.listing is not None:
             self.listings[entry.listing.sitemap] = entry.utc, entry.listing
 
     def _note_trouble(self, changes: Changes, ready: Ready | None, result: FetchResult | None, now: float) -> None:

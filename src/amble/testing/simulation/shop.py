@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
+from amble.core.frontier.changes import Listing
 from amble.core.frontier.recall import Recall, Stored
 from amble.core.frontier.visit import Visit
-from amble.jobs.supply import Read
 from amble.testing.simulation.ledger import Ledger
 
 
@@ -32,11 +32,12 @@ class Shop:
         known = {url: row for url in urls if (row := self._ledger.table.get(url)) is not None}
         return {url: row._replace(entry=listed.get(url)) for url, row in known.items()}
 
-    async def sitemap(self, url: str) -> Read:
+    async def sitemap(self, url: str) -> Listing:
         await self._look()
         self._hits["sitemap recalled"] += 1
-        _, read = self._ledger.listings[url]
-        return Read(read.entries, read.is_index)
+        _, known = self._ledger.listings[url]
+        self._hits["no sitemap recalled"] += known.failure is not None
+        return known
 
     async def judge(self, visits: Sequence[Visit]) -> list[bool]:
         await self._look()

@@ -191,6 +191,7 @@ class Simulation:
         self.judge.held = self._held(stored, utc)
         since = utc - timedelta(hours=visiting.sitemap_cache_hours)
         frontier.read_lately = {url for url, (read_at, _) in ledger.listings.items() if read_at > since}
+        ledger.read_lately = frontier.read_lately
         learned = (rows.learned_of(row) for row in ledger.domains.values())
         frontier.registry.load((row for row in learned if row is not None), now, utc)
         frontier.last_starts.update(rows.last_starts(ledger.domains.values(), now, utc))
