@@ -21,7 +21,7 @@ import pytest
 import amble
 from amble.cli import main
 from amble.control import ask
-from amble.face.show import job_html
+from amble.face.job import job_html
 from amble.sql.progress import NotebookBar
 from amble.store.seam import JobStatus
 from amble.testing.farm import Farm, Pages, Robots, Site

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amble.core.sitemap.document import SitemapEntry
-from amble.report.known import LATEST, known_latencies, stored_pages
+from amble.report.plan import LATEST, known_latencies, stored_pages
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, RequestRow, SitemapListing
 

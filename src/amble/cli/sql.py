@@ -14,10 +14,9 @@ from typing import Any
 import duckdb
 
 from amble.cli.exits import Exit
-from amble.cli.news import News
 from amble.cli.prompt import Prompt
-from amble.cli.results import show_rows
-from amble.cli.shown import say
+from amble.cli.shown import say, show_rows
+from amble.cli.told import News
 from amble.control import ask
 from amble.control.channel import Nobody
 from amble.errors import AmbleError, StoreError

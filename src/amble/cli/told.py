@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amble.cli.screen import Screen
 from amble.core.pacing.events import (
     BlockClosed,
     BlockOpened,
@@ -18,6 +19,7 @@ from amble.core.pacing.events import (
     TailBegan,
     Warned,
 )
+from amble.report.words import safe
 
 MISSED_TOLD_MAX = 10  # domains whose robots.txt cannot be had
 NAMED_MAX = 3  # failing domains
@@ -102,3 +104,19 @@ def is_trouble(event: Event) -> bool:
         event,
         BlockOpened | CircuitOpened | NetworkDown | NobodyReached | NobodyThere | RobotsMissed | TailBegan | Warned,
     )
+
+
+_OVER_THE_BAR = "\r\x1b[K"
+
+
+class News:
+    """`event` is the listener to start jobs with."""
+
+    def __init__(self, screen: Screen | None = None) -> None:
+        self._screen = screen or Screen()
+        self._told = Told()
+
+    def event(self, event: Event) -> None:
+        if is_job_news(event) and (line := self._told.line(event)) is not None:
+            over = _OVER_THE_BAR if self._screen.live else ""
+            self._screen.line(f"{over}amble: {safe(event.domain)}: {safe(line)}")

@@ -14,8 +14,7 @@ from amble.control.progress import DOMAINS_SHOWN
 from amble.core.seeds import seed_url
 from amble.core.urls import domain_of
 from amble.errors import AmbleError, BadUrl, StoreError
-from amble.face.job import CrawlJob, Hold
-from amble.face.show import job_html
+from amble.face.job import CrawlJob, Hold, job_html
 from amble.jobs import runner
 from amble.jobs.identity import warn_if_anonymous
 from amble.jobs.runner import RunningJob

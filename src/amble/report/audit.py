@@ -8,18 +8,23 @@ was known then, allowed the URL.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from duckdb import DuckDBPyConnection
 
-from amble.core.urls import domain_of
-from amble.report.forbidden import forbidden
-from amble.report.shut_out import CLOCK_S, shut_out
+from amble.core.pacing.settings import PacingSettings
+from amble.core.robots.book import robots_url_of
+from amble.core.robots.match import escape_path, path_of
+from amble.core.robots.policy import Policy, RobotsAnswer, Terms, policy_of
+from amble.core.urls import domain_of, origin_of
 from amble.report.words import duration, html_table, marked, page, safe
+from amble.settings import Settings
+from amble.store.knowledge import load_jobs
 
 ROUNDING_S = 0.001
 VIOLATIONS_MAX = 1_000  # kept of each kind, the worst first; all are counted
@@ -244,3 +249,153 @@ def _domains(
         DomainAudit(name, count, first, last, refusals, at_once, gap_s, margin_s, rules[name], violations[name])
         for name, count, first, last, refusals, at_once, gap_s, margin_s in rows
     ]
+
+
+# What began this shortly after the last byte of the answer may have been on its way already: an answer is known when it
+# has been read and judged, and other requests start meanwhile.
+HEARD_S = 0.1
+MOST_S = PacingSettings().max_retry_after  # kept where a job says nothing of it
+CLOCK_S = 1.0  # between two runs only the wall clock tells, and it may be set right by as much
+
+
+class ShutOut(NamedTuple):
+    """A request that should have waited."""
+
+    domain: str
+    url: str
+    at: datetime | None
+    asked_s: float
+    after_s: float  # how long after the answer it was sent
+
+    @property
+    def text(self) -> str:
+        return f"sent {self.after_s:.3f} s after an answer that asked for {self.asked_s:g} s of silence (Retry-After)"
+
+
+def shut_out(connection: DuckDBPyConnection, domain: str | None) -> list[ShutOut]:
+    """Every such request, the worst first: once each, against the longest silence that it broke."""
+    narrow, values = ("", []) if domain is None else ("WHERE domain = $1", [domain])
+    rows = connection.execute(
+        f"""
+        WITH sent AS (
+            SELECT *, epoch(started_at) AS utc_s FROM amble.requests {narrow}
+        ), kept AS (
+            SELECT id AS job_id, TRY((settings->>'max_retry_after')::DOUBLE) AS most_s FROM amble.jobs
+        ), asked AS (
+            SELECT domain, session, least(retry_after_s, coalesce(most_s, {MOST_S})) AS asked_s,
+                started_s + coalesce(elapsed_s, 0) AS heard_s,
+                utc_s + coalesce(elapsed_s, 0) AS heard_utc_s
+            FROM sent LEFT JOIN kept USING (job_id) WHERE retry_after_s IS NOT NULL
+        ), broken AS (
+            SELECT domain, url, permit, session, started_at, asked_s, started_s - heard_s AS after_s
+            FROM sent JOIN asked USING (domain, session)
+            WHERE started_s - heard_s > {HEARD_S} AND started_s - heard_s < asked_s - {ROUNDING_S}
+            UNION ALL
+            SELECT sent.domain, url, permit, sent.session, started_at, asked_s, utc_s - heard_utc_s
+            FROM sent JOIN asked ON sent.domain = asked.domain AND sent.session <> asked.session
+            WHERE utc_s - heard_utc_s > {HEARD_S} AND utc_s - heard_utc_s < asked_s - {CLOCK_S}
+        )
+        SELECT domain, url, started_at, max(asked_s), arg_max(after_s, asked_s) FROM broken
+        GROUP BY domain, url, permit, session, started_at ORDER BY max(asked_s - after_s) DESC, started_at
+        """,
+        values,
+    ).fetchall()
+    return [ShutOut(*row) for row in rows]
+
+
+_READ_AT_ONCE = 10_000
+# Receipts are dated when the answer is in; a file that had just arrived may not have been known to a request yet.
+_JUST_READ = timedelta(seconds=2)
+
+
+class Forbidden(NamedTuple):
+    """A request that should not have been sent."""
+
+    domain: str
+    url: str
+    at: datetime
+    why: str
+
+
+class _File(NamedTuple):
+    """One reading of a robots.txt."""
+
+    read_at: datetime
+    status: int
+    body: bytes | None
+    served_by: str | None
+
+
+class _Origin:
+    """The robots.txt of one origin over time, as each crawler reads it."""
+
+    def __init__(self, origin: str, files: list[_File]) -> None:
+        self.origin = origin
+        self._files = files
+        self._times = [file.read_at for file in files]
+        self._policies: dict[tuple[int, Terms], Policy | None] = {}
+
+    def refusal(self, url: str, at: datetime, terms: Terms) -> str | None:
+        """Why the file that was known then forbids a URL; None also where none was known."""
+        known = bisect_right(self._times, at) - 1
+        if known < 0 or url == self._files[known].served_by:
+            return None
+        path = escape_path(path_of(url))
+        policy = self._policy(known, terms)
+        why = policy.refusal(path) if policy else None
+        if why is not None and known > 0 and at - self._times[known] < _JUST_READ:
+            before = self._policy(known - 1, terms)
+            return why if before is not None and before.refusal(path) else None
+        return why
+
+    def _policy(self, number: int, terms: Terms) -> Policy | None:
+        key = number, terms
+        if key not in self._policies:
+            file = self._files[number]
+            answer = RobotsAnswer(file.status, body=file.body)
+            self._policies[key] = policy_of(answer, robots_url_of(self.origin), terms)
+        return self._policies[key]
+
+
+def forbidden(connection: DuckDBPyConnection, domain: str | None = None) -> Iterator[Forbidden]:
+    """Every request of a job for a URL that the robots.txt known to it forbade."""
+    origins = {files.origin: files for files in _origins(connection, domain)}
+    if not origins:
+        return
+    terms = {job.id: _terms(dict(job.settings)) for job in load_jobs(connection)}
+    names = sorted({domain_of(origin) for origin in origins})
+    rows = connection.execute(
+        "SELECT job_id, domain, url, started_at FROM amble.requests "
+        "WHERE domain IN (SELECT unnest($1::VARCHAR[])) AND NOT ends_with(url, '/robots.txt')",
+        [names],
+    )
+    while chunk := rows.fetchmany(_READ_AT_ONCE):
+        for job_id, name, url, at in chunk:
+            crawler, origin = terms.get(job_id), origins.get(origin_of(url))
+            if crawler is None or origin is None:  # a plan, whose settings were not kept; a file without rules
+                continue
+            why = origin.refusal(url, at, crawler)
+            if why is not None:
+                yield Forbidden(name, url, at, why)
+
+
+def _origins(connection: DuckDBPyConnection, domain: str | None) -> Iterator[_Origin]:
+    """Origins whose robots.txt has ever held a rule. A reading without a body confirms the one before it."""
+    files: dict[str, list[_File]] = {}
+    rows = connection.execute(
+        "SELECT origin, fetched_at, status, body, served_by FROM amble.robots_log ORDER BY seq"
+    ).fetchall()
+    for origin, read_at, status, body, served_by in rows:
+        if read_at is None or (domain is not None and domain_of(origin) != domain):
+            continue
+        known = files.setdefault(origin, [])
+        text = body if body is not None else known[-1].body if known else None
+        known.append(_File(read_at, status, text, served_by))
+    for origin, readings in files.items():
+        if any(b":" in (file.body or b"") for file in readings):
+            yield _Origin(origin, sorted(readings, key=lambda file: file.read_at))
+
+
+def _terms(settings: dict[str, object]) -> Terms:
+    resolved = Settings.as_stored(settings)
+    return Terms.of(resolved.fetching.user_agent, resolved.robots.purpose)

@@ -7,11 +7,12 @@ print(explained.as_text())
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import duckdb
 from duckdb import DuckDBPyConnection
 
 from amble.assemble import address_policy
@@ -28,10 +29,9 @@ from amble.jobs.shared import Shared
 from amble.jobs.source import Judge
 from amble.report.expect import expect
 from amble.report.exploration import Exploration
-from amble.report.known import Known, known_latencies, stored_pages
 from amble.report.words import duration, html_table, text_table
 from amble.settings import Settings
-from amble.store import knowledge, tables
+from amble.store import knowledge, storable, tables
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.names import TableName
 from amble.store.seam import SitemapUrlRow
@@ -257,3 +257,45 @@ def _note(explored: Exploration, url: str, unknown: int, crawl_delay_s: float) -
     if crawl_delay_s > explored.settings.robots.max_crawl_delay:
         return f"its robots.txt asks for {crawl_delay_s:g} s between requests, above max_crawl_delay; it will be kept"
     return _LEADS_ON if explored.plan.follows_links(Visit(url)) else ""
+
+
+Known = dict[str, datetime | None]  # URL -> when it was stored
+
+_READ_AT_ONCE = 10_000
+LATEST = 200  # answers of a domain that say how fast it is
+
+
+def stored_pages(connection: DuckDBPyConnection, table: str, database: str, urls: Iterable[str]) -> Known:
+    """Which of these URLs the table holds with a success. One look through it, whatever their number."""
+    name = TableName.parse(table, database)
+    try:
+        rows = connection.execute(
+            f"SELECT url, crawl_time FROM {name} WHERE error_type IS NULL AND http_status IS NOT NULL"
+        )
+    except duckdb.CatalogException:
+        return {}  # there is no such table yet
+    wanted, found = set(urls), Known()
+    while chunk := rows.fetchmany(_READ_AT_ONCE):
+        found |= {url: storable.aware(time) for url, time in chunk if url in wanted}
+    return found
+
+
+def known_latencies(connection: DuckDBPyConnection, domains: list[str]) -> dict[str, float]:
+    """The usual time in which each domain answers for a page, from its latest receipts.
+
+    Where no page was asked for yet it is the shortest time seen: a long sitemap says nothing about pages.
+    """
+    rows = connection.execute(
+        """
+        SELECT domain, coalesce(median(elapsed_s) FILTER (is_page), min(elapsed_s)) FROM (
+            SELECT
+                domain, elapsed_s,
+                NOT ends_with(url, '/robots.txt') AND url NOT IN (SELECT sitemap FROM amble.sitemap_urls) AS is_page
+            FROM amble.requests
+            WHERE status < 400 AND elapsed_s IS NOT NULL AND domain IN (SELECT unnest($1::VARCHAR[]))
+            QUALIFY row_number() OVER (PARTITION BY domain ORDER BY started_at DESC) <= $2
+        ) GROUP BY domain
+        """,
+        [domains, LATEST],
+    ).fetchall()
+    return dict(rows)

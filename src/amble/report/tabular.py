@@ -7,9 +7,10 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from duckdb import DuckDBPyConnection
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection  # the command shows text without it
 
 Formulas = Literal["escape", "keep"]
 

@@ -23,7 +23,7 @@ from amble.core.pacing.settings import PacingSettings
 from amble.core.urls import domain_of
 from amble.errors import SettingsError, StoreError
 from amble.jobs.rows import learned_of
-from amble.report.known import known_latencies
+from amble.report.plan import known_latencies
 from amble.report.words import duration
 from amble.store.knowledge import load_domains
 from amble.testing.lab.announce import WALL_AT_START, Dialect, Refusal

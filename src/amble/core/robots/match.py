@@ -171,10 +171,10 @@ def _upper_escapes(text: str) -> str:
 
 # --- Patterns with stars ---------------------------------------------------------------------------------------------
 
-# Trees over the pieces between the stars. Taking each piece at its first occurrence is never wrong, for taking a
-# later one never helps; so patterns that begin with the same pieces share one walk along the path. Before a piece is
-# looked for, one pair of its characters, the rarest of the file, must stand somewhere ahead: a hostile file cannot
-# make each of its rules cost a search.
+# Trees over the pieces between the stars. Taking each piece at its first occurrence is never wrong, for taking a later
+# one never helps; so patterns that begin with the same pieces share one walk along the path. Before a piece is looked
+# for, one pair of its characters, the rarest of the file, must stand somewhere ahead: a hostile file cannot make each
+# of its rules cost a search.
 _FEW = 100  # patterns of a beginning up to which each piece is simply looked for
 _MANY = 24  # branches of a node from which on they are found by their pair
 _LONG = 8  # pieces of a node from which on it pays to see whether the last one is there at all
