@@ -58,7 +58,6 @@ class Transfer(AnswerReader):
         "_custom_headers",
         "_kept",
         "_multi",
-        "_pin",
         "_plain_headers",
         "_proxy",
         "_refused",
@@ -77,6 +76,7 @@ class Transfer(AnswerReader):
         "keeps_none",
         "on_done",
         "peer_ip",
+        "pin",
         "place",
         "prepared_at",
         "reused",
@@ -109,7 +109,7 @@ class Transfer(AnswerReader):
         self.place: Place | None = None  # the connection, once the request is written there
         self._plain_headers = _headers_of_every_request(settings)
         self._custom_headers = False
-        self._pin = NO_PIN
+        self.pin = NO_PIN
         self._proxy: str | None = None
         self._timeout_ms = 0
         self._timeout_whole_ms = _ms(settings.http_timeout)
@@ -195,12 +195,12 @@ class Transfer(AnswerReader):
 
     def _set_pin(self, pin: Pin) -> None:
         """libcurl holds the pins of all handles, each until its handle takes another."""
-        if pin is self._pin:
+        if pin is self.pin:
             self.easy.setopt(pycurl.RESOLVE, pin.resolve)  # another handle that had it may have taken another
             return
-        self.easy.setopt(pycurl.RESOLVE, self._pin.forget + pin.resolve)
+        self.easy.setopt(pycurl.RESOLVE, self.pin.forget + pin.resolve)
         self.easy.setopt(pycurl.CONNECT_TO, pin.connect_to)
-        self._pin = pin
+        self.pin = pin
         scheme, _, rest = self.url.partition("://")
         share = self._sessions.share_for(rest.partition("/")[0]) if scheme == "https" else self._share
         if share is not self._share:
@@ -228,13 +228,13 @@ class Transfer(AnswerReader):
             self._kept.distrust(self.peer)
             self._use_new(True)
         else:
-            self._kept.renew(self._pin)
-            self._set_pin(self._kept.pin_for(self._pin))
+            self._kept.renew(self.pin)
+            self._set_pin(self._kept.pin_for(self.pin))
 
     @property
     def peer(self) -> str:
         """Who keeps connections, or does not."""
-        return peer_of(self.url, self._pin, self._proxy)
+        return peer_of(self.url, self.pin, self._proxy)
 
     def is_flood(self) -> bool:
         """Whether more has come since the request was written than any answer takes, where the system says how much.
@@ -283,7 +283,7 @@ class Transfer(AnswerReader):
         if self._was_sent:
             self.is_repeat = True  # see `_may_send`; and no connection is opened that nothing is sent on
             return int(pycurl.SOCKET_BAD)
-        if not self._pin.allows(wanted.addr[0]):
+        if not self.pin.allows(wanted.addr[0]):
             self.stop(Failure.ADDRESS_FORBIDDEN, f"{wanted.addr[0]} was not among the checked addresses")
             return int(pycurl.SOCKET_BAD)
         self.reused = False
@@ -311,7 +311,7 @@ class Transfer(AnswerReader):
         self.peer_ip = peer_ip
         if self.stopped is not None and self.stopped.local_fault:
             self.stopped = None  # one address could not be tried, another was reached
-        if not self._pin.allows(peer_ip):
+        if not self.pin.allows(peer_ip):
             self.stop(Failure.ADDRESS_FORBIDDEN, f"connected to {peer_ip}, which was not checked")
             return int(pycurl.PREREQFUNC_ABORT)
         if self._was_sent:

@@ -42,7 +42,8 @@ class Engine:
         self._sessions = TlsSessions()
         self._multi = Multi[Transfer](loop, clock, connections_max, self._finished, self._kept.stirred)
         self._deadlines = Deadlines(settings, self._multi, self.slots, clock, loop)
-        self._idle: list[Transfer] = []
+        self._idle: dict[str, Transfer] = {}  # by the key of their pin: to serve the same host again costs least
+        self._spare: list[Transfer] = []  # further ones
 
     def is_here(self) -> bool:
         """Whether its loop is the running one, said without a call of the kernel, which Python 3.11 makes for it."""
@@ -60,7 +61,7 @@ class Engine:
     ) -> Cancel:
         """One transfer, from connecting to its result, in what is left of its time (None: all of it). Takes no slot:
         whoever calls this has one."""
-        transfer = self._idle.pop() if self._idle else self._new_transfer()
+        transfer = self._take_out(route.pin.key)
         kept = self._kept
         keeps_none = kept.any_broke and kept.keeps_none(peer_of(url, route.pin, route.proxy))
         transfer.prepare(request, url, route, left_s, keeps_none)
@@ -119,7 +120,17 @@ class Engine:
         if transfer.aside:
             self.slots.come_back()
         transfer.let_go()
-        self._idle.append(transfer)
+        if self._idle.setdefault(transfer.pin.key, transfer) is not transfer:
+            self._spare.append(transfer)
+
+    def _take_out(self, key: str) -> Transfer:
+        """A handle that is idle: rather one that served this host, else a spare one, else that of another host."""
+        transfer = self._idle.pop(key, None)
+        if transfer is not None:
+            return transfer
+        if self._spare:
+            return self._spare.pop()
+        return self._idle.popitem()[1] if self._idle else self._new_transfer()
 
     def _new_transfer(self) -> Transfer:
         return Transfer(self._settings, self._ca_file, self._multi, self._clock, self._kept, self._sessions)
@@ -130,3 +141,4 @@ class Engine:
         self._deadlines.close()
         self._multi.close(_CLOSED)
         self._idle.clear()
+        self._spare.clear()
