@@ -27,6 +27,9 @@ from amble.core.pacing.settings import PacingSettings
 from amble.machine_pace import BUCKETS, FILE, PROCESSES_MAX, WAYS, PaceTable, machine_pace
 from amble.runtime_folder import VARIABLE
 from amble.testing.virtual import VirtualClock
+from tests.store.conftest import SmallDisk, small_disk
+
+__all__ = ["small_disk"]  # a fixture
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no record locks on this system")
 SPAWN = multiprocessing.get_context("spawn")
@@ -110,6 +113,21 @@ def test_where_there_can_be_no_file_each_process_has_its_own_pace(
     monkeypatch.setenv(VARIABLE, str(folder))
     assert machine_pace(SHARED, SystemClock()) is None
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_full_disk_keeps_no_process_from_its_own_pace_and_is_no_harm_later(
+    small_disk: SmallDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(small_disk.folder / "run"))
+    monkeypatch.setattr(module, "_told", False)
+    small_disk.remount("size=1m")
+    for _ in range(2):
+        assert machine_pace(SHARED, SystemClock()) is None
+    assert [record.getMessage() for record in caplog.records if "not shared" in record.getMessage()] == [
+        "the pace of domains is not shared with other processes: [Errno 28] No space left on device"
+    ]
+    small_disk.remount("size=8m")
+    assert table().take("a.test", monotonic(), 30.0) is None
 
 
 def test_a_file_that_was_removed_is_made_anew() -> None:

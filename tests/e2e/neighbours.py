@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import os
+import signal
 import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -33,6 +34,7 @@ class Errand:
     file: str = ""
     workers: int = 0
     requests: int = 0
+    rest_s: float = 0.0  # after each of them
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -64,22 +66,47 @@ async def _crawl(errand: Errand, ready: Connection) -> None:
 
 
 def ask(errand: Errand, ready: Connection) -> None:
-    """Through a limiter, over one connection; each instant of a send is noted."""
+    """Through a limiter."""
+    os.environ[VARIABLE] = errand.runtime
+    _ask(errand, Limiter(**errand.settings), ready)
+
+
+def ask_with_a_child(errand: Errand, ready: Connection) -> None:
+    """The same, and a child that was forked off asks through the same limiter."""
     os.environ[VARIABLE] = errand.runtime
     limiter = Limiter(**errand.settings)
+    limiter.permit_sync(errand.root).cancel()
+    child = os.fork()
+    if not child:
+        _ask(errand, limiter, None)
+        os._exit(0)
+
+    def end(number: int, frame: object) -> None:
+        os.kill(child, signal.SIGKILL)
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    _ask(errand, limiter, ready)
+
+
+def _ask(errand: Errand, limiter: Limiter, ready: Connection | None) -> None:
+    """Over one connection; each instant of a send is noted."""
     connection = http.client.HTTPConnection("127.0.0.1", errand.port)
     connection.connect()
-    ready.send(None)
+    if ready is not None:
+        ready.send(None)
     with Path(errand.file).open("a") as notes:
         for number in range(errand.requests):
             with limiter.permit_sync(errand.root) as permit:
-                connection.request("GET", f"/asked?{number}", headers={"Host": f"{errand.name}:{errand.port}"})
+                target = f"/asked?{os.getpid()}-{number}"
+                connection.request("GET", target, headers={"Host": f"{errand.name}:{errand.port}"})
                 permit.sent()
                 notes.write(f"{time.monotonic()}\n")
                 notes.flush()
                 response = connection.getresponse()
                 response.read()
                 permit.settle(status=response.status, headers=dict(response.headers))
+            time.sleep(errand.rest_s)
 
 
 def refuse(errand: Errand, ready: Connection) -> None:

@@ -36,7 +36,7 @@ SERVER.set_forkserver_preload([neighbours.__name__])
 
 @pytest.fixture
 def farm() -> Iterator[FarmProcess]:
-    with FarmProcess([Site(name=NAME, pages=Pages(40, 2_000))]) as served:
+    with FarmProcess([Site(name=NAME, pages=Pages(20, 2_000))]) as served:
         yield served
 
 
@@ -75,31 +75,40 @@ def too_soon(instants: list[float], least_s: float) -> list[float]:
 
 
 @pytest.mark.timeout(300)
-def test_two_crawls_and_a_limiter_ask_a_domain_as_one_would(farm: FarmProcess, tmp_path: Path) -> None:
-    alone, shared = errand(farm, tmp_path, "alone.duckdb"), errand(farm, tmp_path, "workers.duckdb", workers=2)
-    asking = errand(farm, tmp_path, "notes", requests=200, settings=SPACED | {"max_rate": None})
+def test_two_crawls_one_with_helpers_and_two_limiters_ask_a_domain_as_one_would(
+    farm: FarmProcess, tmp_path: Path
+) -> None:
+    """Three of them are stopped for a second each, one crawl is killed, and one limiter forks."""
+    files = ("one.duckdb", "other.duckdb", "helped.duckdb")
+    one, other, helped = (errand(farm, tmp_path, file, workers=2 * (file == files[2])) for file in files)
+    asking = errand(farm, tmp_path, "notes", requests=200, rest_s=0.5, settings=SPACED | {"max_rate": None})
     with (
-        process(neighbours.ask, asking) as third,
-        process(neighbours.crawl, alone) as first,
-        process(neighbours.crawl, shared) as second,
+        process(neighbours.ask, asking) as limiter,
+        process(neighbours.ask_with_a_child, asking) as forking,
+        process(neighbours.crawl, one) as killed,
+        process(neighbours.crawl, other) as second,
+        process(neighbours.crawl, helped) as third,
     ):
         time.sleep(2.0)
-        for stopped in (first, second):
+        for stopped in (killed, third, limiter):
             assert stopped.pid is not None
             os.kill(stopped.pid, signal.SIGSTOP)
             time.sleep(1.0)
             os.kill(stopped.pid, signal.SIGCONT)
             time.sleep(1.0)
-        first.kill()
+        killed.kill()
+        third.join(240.0)
         second.join(240.0)
-        third.kill()
+        forking.terminate()  # it takes its child with it
+        limiter.kill()
+        forking.join(60.0)
     log = farm.log()
     asked = [entry for entry in log if entry.path == "/asked"]
     noted = [float(line) for line in (tmp_path / "notes").read_text().split()]
-    known = starts_of(tmp_path / "alone.duckdb") + starts_of(tmp_path / "workers.duckdb") + noted
-    assert second.exitcode == 0
-    assert len(asked) > 10, "the limiter hardly had a turn"
-    assert len(log) - len(asked) > 45, "the crawls hardly had a turn"
+    known = [start for file in files for start in starts_of(tmp_path / file)] + noted
+    assert (second.exitcode, third.exitcode) == (0, 0)
+    assert len({entry.target.partition("-")[0] for entry in asked}) == 3, "not each limiter had a turn"
+    assert len(log) - len(asked) > 42, "the crawls hardly had a turn"
     assert too_soon([entry.arrived for entry in log], DELAY_S - LATE_S) == []
     assert too_soon(known, DELAY_S - ROUNDING_S) == []
 
