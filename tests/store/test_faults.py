@@ -222,6 +222,7 @@ def test_a_column_dropped_during_the_crawl_pauses_it_until_it_is_back(path: Path
         ask(store, "ALTER TABLE pages DROP COLUMN title")
         future = store.submit(visit(job_id, 2), urgent=True)
         watch.wait_for(paused)
+        assert [state.lacks for state in watch.states] == ["the table"], watch.states
         ask(store, "ALTER TABLE pages ADD COLUMN title VARCHAR")
         future.result(WAIT_S)
         assert ask(store, "SELECT count(*) FROM pages") == [(2,)]

@@ -184,15 +184,41 @@ def test_damaged_clauses_are_told_so(text: str, tmp_path: Path) -> None:
         DuckDBStore.open(tmp_path / "x.duckdb")
 
 
-def test_a_macro_that_goes_while_a_crawl_runs_ends_it_instead_of_waiting_for_the_disk() -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP MACRO twice",
+        "CREATE OR REPLACE MACRO twice(x, y) AS x || y",
+        "CREATE OR REPLACE MACRO twice(x) AS error('gone')",
+        "CREATE OR REPLACE MACRO twice(x) AS (SELECT content FROM read_text('/nowhere'))",
+        "ALTER TABLE pages DROP COLUMN double",
+    ],
+)
+def test_an_extract_that_breaks_while_a_crawl_runs_ends_it_instead_of_waiting_for_the_disk(change: str) -> None:
     with DuckDBStore.open(":memory:") as store:
         with store.database.reading() as connection:
             connection.execute("CREATE MACRO twice(x) AS x || x")
             clauses = Clauses.of(connection, None, [("twice(title)", "double")])
         job = store.create_job("pages", {}, [], datetime.now(UTC), clauses)
         with store.database.reading() as connection:
-            connection.execute("DROP MACRO twice")
+            connection.execute(change)
         stored = store.submit(Batch(pages=[PageRow("http://a.test/", title="a", job_id=job.id)]), urgent=True)
-        with pytest.raises(StoreError, match="twice"):
+        with pytest.raises(StoreError, match="EXTRACT of job 1 cannot be run"):
             stored.result(60)
         assert not store.state.paused
+
+
+@pytest.mark.parametrize("change", ["DROP MACRO twice", "CREATE OR REPLACE MACRO twice(x, y) AS x || y"])
+def test_an_extract_that_broke_before_a_resumption_fails_to_start_and_loses_nothing(
+    change: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.duckdb"
+    with amble.connect(file) as con:
+        con.execute("CREATE MACRO twice(x) AS x || x")
+        con.execute("CRAWL (SELECT NULL::VARCHAR) INTO pages EXTRACT (twice(title) AS double)")
+        con.execute("UPDATE amble.jobs SET status = 'paused', seeds = $1", [json.dumps(["http://a.invalid/"])])
+        con.execute(change)
+    with DuckDBStore.open(file) as store:
+        with pytest.raises(StoreError, match="twice"):
+            Job.take_up(store, 1, trust_clauses=True)
+        assert [job.status.value for job in store.jobs()] == ["paused"]

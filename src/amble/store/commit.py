@@ -35,6 +35,9 @@ _STARVED_MAX = 8  # times that memory was short for the same transaction before 
 _NO_MEMORY = ("Out of Memory", "bad allocation", "bad_alloc", "MemoryError")  # how DuckDB and Python say it
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
 
+# What is wrong with a statement, whatever it is run on: something it names is not there, or not as it was.
+_SQL_FAULTS = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.SyntaxException)
+
 # What a row can be refused for. Everything else a database says is about the machine, and passes.
 _ROW_FAULTS = (
     duckdb.ConversionException,
@@ -52,10 +55,17 @@ _ROW_FAULTS = (
 class Unavailable(Exception):
     """The database cannot be written now; the same transaction may be tried again."""
 
-    @property
-    def lacks_memory(self) -> bool:
-        """And not the disk."""
-        return any(sign in str(self) for sign in _NO_MEMORY)
+    def __init__(self, reason: str, lacks: str = "the disk") -> None:
+        super().__init__(reason)
+        self.lacks = "memory" if any(sign in reason for sign in _NO_MEMORY) else lacks  # what is waited for
+
+    @classmethod
+    def because(cls, fault: Exception) -> Unavailable:
+        """The table of pages may be somebody's who changes it, and back."""
+        if isinstance(fault, cls):
+            return fault
+        is_changed = isinstance(fault, (*_SQL_FAULTS, duckdb.InvalidInputException))
+        return cls(_first_line(fault), "the table" if is_changed else "the disk")
 
 
 def no_step(name: str) -> None:
@@ -231,7 +241,7 @@ class Committer:
                     rows,
                     self._read_only.get(job_id, ()),
                 )
-            except duckdb.CatalogException as fault:  # it is not the disk: a function or a macro is gone
+            except _SQL_FAULTS as fault:  # it is not the disk: a function, a macro or a column is gone or another
                 raise StoreError(
                     f"the EXTRACT of job {job_id} cannot be run any more: {_first_line(fault)}",
                     hint="make what is missing anew and resume the job; what was not stored is fetched again",
@@ -284,7 +294,7 @@ class Committer:
             try:
                 appender = self._appenders[table] = self._connection.appender(table, columns=columns)
             except duckdb.Error as fault:  # the table is gone or changed: no fault of any row
-                raise Unavailable(_first_line(fault)) from fault
+                raise Unavailable.because(fault) from fault
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             appender.append_rows(rows[first : first + _ROWS_AT_ONCE])
         appender.flush()
@@ -368,7 +378,7 @@ class Committer:
 
     def _unavailable(self, fault: Exception) -> Unavailable:
         self._roll_back()
-        return Unavailable(_first_line(fault))
+        return Unavailable.because(fault)
 
 
 def compact(connection: DuckDBPyConnection) -> None:

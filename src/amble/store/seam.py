@@ -323,7 +323,7 @@ class StoreState(NamedTuple):
 
     paused: bool = False
     reason: str = ""
-    lacks: str = "the disk"  # what it waits for; or "memory"
+    lacks: str = "the disk"  # what it waits for; or "memory", or "the table"
 
 
 class Store(Protocol):

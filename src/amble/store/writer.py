@@ -151,8 +151,7 @@ class Writer:
                 break
             except Unavailable as fault:
                 if retried:  # the first retry is quick and quiet: two transactions may just have met
-                    lacks = "memory" if fault.lacks_memory else "the disk"
-                    self._tell(StoreState(paused=True, reason=str(fault), lacks=lacks))
+                    self._tell(StoreState(paused=True, reason=str(fault), lacks=fault.lacks))
                 self._failing_since = self._failing_since or time.monotonic()
                 self._wait_or_give_up(wait_s, fault)
                 wait_s = min(2 * wait_s, self.limits.retry_s_max)
@@ -162,7 +161,7 @@ class Writer:
 
     def _wait_or_give_up(self, wait_s: float, fault: Unavailable) -> None:
         assert self._failing_since is not None
-        if fault.lacks_memory and time.monotonic() > self._failing_since + self.limits.memory_s_max:
+        if fault.lacks == "memory" and time.monotonic() > self._failing_since + self.limits.memory_s_max:
             raise StoreError(
                 f"there is too little memory to store what was fetched: {fault}",
                 hint="end other programs, or raise the limits (ulimit -v, ulimit -d); then resume the crawl",
