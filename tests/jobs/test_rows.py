@@ -38,6 +38,7 @@ def test_a_receipt_states_the_gap_between_what_was_sent(
     first, second = reserve(pace, 0.0), reserve(pace, 0.0)
     for permit, sent_s in sorted([(first, first_sent_s), (second, second_sent_s)], key=lambda sent: sent[1]):
         pace.sent(permit, sent_s)
-    row = request_row(Ready(Visit(URL), second), FetchResult(URL, 200), 1, 1, datetime.now(UTC))
+    row = request_row(Ready(Visit(URL), second), FetchResult(URL, 200), 1, 1, 9.0, datetime.now(UTC))
     assert row.actual_gap_s == pytest.approx(gap_s)
     assert row.required_gap_s == 0.0
+    assert (row.in_flight, row.at_once_max, row.ended_s) == (2, 8, 9.0)

@@ -15,8 +15,9 @@ from amble.core.robots.verdict import RobotsRow
 from amble.report.audit import VIOLATIONS_MAX, audit
 from amble.store.duckdb_store import DuckDBStore
 from amble.store.seam import Batch, RequestRow
-from amble.testing.farm import Site
+from amble.testing.farm import Pages, Site
 from amble.testing.farm.exchange import html
+from amble.testing.lab.servers import LogNormal
 from tests.sql.web import FAST, Paths, web
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -33,7 +34,8 @@ def receipt(second: float, required_s: float = 1.0, actual_s: float | None = 1.0
     """A request so many seconds after noon."""
     named: dict[str, Any] = {"url": f"http://a.test/{second:g}", "rule": "crawl_delay", "domain": "a.test", **more}
     return RequestRow(
-        job_id=named.pop("job_id", 1), session=named.pop("session", 1), permit=1, reserved_s=second, started_s=second,
+        job_id=named.pop("job_id", 1), session=named.pop("session", 1), permit=named.pop("permit", 1),
+        reserved_s=second, started_s=second,
         started_at=NOON + timedelta(seconds=second), required_gap_s=required_s, actual_gap_s=actual_s, **named,
     )  # fmt: skip
 
@@ -69,6 +71,68 @@ def test_an_audit_finds_what_was_sent_too_early(
     assert [violation.rule for violation in found.violations] == broken, story
     assert found.violation_count == len(broken)
     assert ("no rule was broken" in found.as_text()) == (not broken)
+
+
+def told(permit: int, second: float, until: float, in_flight: int, most: int | None, **more: Any) -> RequestRow:
+    """A request that was under way for so long."""
+    return receipt(
+        second, 0, None, permit=permit, ended_s=until, in_flight=in_flight, at_once_max=most, rule="none", **more
+    )
+
+
+AT_ONCE: list[tuple[str, list[RequestRow], list[str]]] = [
+    ("one after the other", [told(1, 0, 1, 1, 1), told(2, 1, 2, 1, 1)], []),
+    ("two where two might be", [told(1, 0, 2, 1, 2), told(2, 1, 3, 2, 2)], []),
+    (
+        "a receipt that states too many", [told(1, 0, 2, 1, 1), told(2, 1, 3, 2, 1)],
+        ["2 requests under way at once, where 1 might be"],
+    ),
+    (
+        "receipts that state fewer than their instants show",
+        [told(1, 0, 9, 1, 2), told(2, 1, 9, 2, 2), told(3, 2, 9, 1, 2)],
+        ["3 requests under way at once, where 2 might be; its receipt states 1"],
+    ),
+    ("the limit fell while more were under way", [told(1, 0, 9, 1, 3), told(2, 1, 9, 2, 3), told(3, 2, 3, 3, 3),
+                                                 told(4, 9, 10, 1, 1)], []),
+    ("one that is sent after whom it had overtaken", [told(2, 1, 5, 2, 2), told(1, 2, 5, 1, 1)], []),
+    ("what was never sent is under way for no time", [told(1, 0, 0, 1, 1), told(2, 0, 1, 1, 1)], []),
+    ("another run has another clock", [told(1, 0, 9, 1, 1), told(1, 1, 9, 1, 1, session=2)], []),
+    ("older receipts do not state it", [told(1, 0, 9, 1, None), told(2, 1, 9, 2, None)], []),
+    ("others are under way elsewhere", [told(1, 0, 9, 1, 1), told(1, 1, 9, 1, 1, domain="b.test")], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("receipts", "broken"), [row[1:] for row in AT_ONCE], ids=[row[0] for row in AT_ONCE])
+def test_an_audit_checks_the_cap_on_requests_at_once_from_receipts_that_state_it(
+    store: DuckDBStore, receipts: list[RequestRow], broken: list[str]
+) -> None:
+    put(store, *receipts)
+    found = audit(store.database.connect())
+    assert [(violation.rule, violation.text) for violation in found.violations] == [
+        ("at_once", each) for each in broken
+    ]
+    assert found.violation_count == len(broken)
+    assert found.by_domain[0].violations == len(broken)
+    assert audit(store.database.connect(), "b.test").violation_count == 0
+
+
+def test_the_receipts_of_a_crawl_state_how_many_might_be_under_way(tmp_path: Path) -> None:
+    """And keep to it, which the instants prove."""
+    site = Site(name="a.test", pages=Pages(30), latency=LogNormal(0.05, 0.1))
+    with web(site, path=tmp_path / "y.duckdb") as (farm, con):
+        con.execute(
+            f"CRAWL (SELECT '{farm.url('a.test')}') INTO pages WITH (follow_links = true, max_parallel_per_domain = 3, "
+            "pacing = 'fixed', fixed_delay = 0, max_rate = 'unlimited')"
+        )
+        rows = con.execute(
+            "SELECT any_value(at_once_max), max(in_flight), min(ended_s - started_s) > 0 FROM amble.requests"
+        ).fetchall()
+        assert rows == [(3, 3, True)]
+        assert con.execute("SELECT count(*) > 1 FROM amble.requests WHERE in_flight > 1").fetchall() == [(True,)]
+    with DuckDBStore.open(tmp_path / "y.duckdb") as opened:
+        assert audit(opened.database.connect()).violations == ()
+        opened.database.connect().execute("UPDATE amble.requests SET at_once_max = 2")
+        assert {violation.rule for violation in audit(opened.database.connect()).violations} == {"at_once"}
 
 
 FIRST = receipt(0, 6, None)

@@ -58,7 +58,7 @@ class Batches:
             listings=[rows.listing(changes.listing, job_id, utc)] if changes.listing else (),
             done=[rows.task_done(final, job_id) for final in changes.finals] if changes.finals else (),
             discovered=discovered,
-            requests=[rows.request_row(ready, result, job_id, self._session, utc)] if ready and result else (),
+            requests=[rows.request_row(ready, result, job_id, self._session, now, utc)] if ready and result else (),
             # With the receipt, not some time later: should this be the last that is stored, the next run must know.
             domains=rows.limits_met(frontier.registry, changes, ready, now, utc),
             robots=frontier.book.dump_changed() if ready and ready.visit.kind is _ROBOTS else (),

@@ -161,8 +161,8 @@ def leads_of(links: Iterable[LinkRow], directives: str | None) -> Leads:
     return Leads(plain, named.get(CANONICAL), named.get(REFRESH), bool(said & {"nofollow", "none"}))
 
 
-def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, utc: datetime) -> RequestRow:
-    """The receipt of a request: what gap was required, by which rule, and what gap there was."""
+def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, now: float, utc: datetime) -> RequestRow:
+    """The receipt of a request: which gap was required, by which rule, which gap there was, how many were under way."""
     visit, permit = ready
     url, sent_at, status, elapsed_s = visit.url, permit.sent_at, result.status, result.elapsed_s
     # Whoever overtook the request before it, while that was connecting, came at the same time at the earliest.
@@ -175,7 +175,7 @@ def request_row(ready: Ready, result: FetchResult, job_id: int, session: int, ut
         permit.gap_s, gap_s if math.isfinite(gap_s) else None, _NAMES[permit.source], permit.in_flight,
         status, result.failure.value if result.failure else None, elapsed_s,
         _asked_s(result, utc) if status in HONOURED_ON else None,
-        visit.why_sent,
+        visit.why_sent, permit.at_once_max, now,
     )  # fmt: skip
 
 

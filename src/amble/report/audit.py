@@ -1,9 +1,10 @@
 """Whether every request kept the rules: the receipts of a file, checked, for oneself or for the owner of a site.
 
-Four things are checked: that the gap before each request was as long as the rule in force required, also from the last
+Five things are checked: that the gap before each request was as long as the rule in force required, also from the last
 request of one run to the first of the next; that the gaps which the receipts state agree with the instants that they
-state; that nothing was sent to a domain within a Retry-After that an answer of it stated; and that robots.txt, as it
-was known then, allowed the URL.
+state; that no more requests of a domain were under way at once than might be, as they state and as their instants
+show; that nothing was sent to a domain within a Retry-After that an answer of it stated; and that robots.txt, as it was
+known then, allowed the URL.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from amble.core.robots.book import robots_url_of
 from amble.core.robots.match import escape_path, path_of
 from amble.core.robots.policy import Policy, RobotsAnswer, Terms, policy_of
 from amble.core.urls import domain_of, origin_of
+from amble.report.crowded import crowded
 from amble.report.words import duration, html_table, marked, page, safe
 from amble.settings import Settings
 from amble.store.knowledge import load_jobs
@@ -38,7 +40,7 @@ class Violation:
 
     domain: str
     url: str
-    rule: str  # what set the gap; `receipt`: its numbers disagree; `retry_after`; `robots.txt`: the URL was forbidden
+    rule: str  # what set the gap; `receipt`: its numbers disagree; `at_once`; `retry_after`; `robots.txt`: forbidden
     text: str
     at: datetime | None = None  # in UTC, as everything in the tables
     required_gap_s: float | None = None
@@ -116,8 +118,8 @@ _HEADS = ("domain", "requests", "first (UTC)", "last (UTC)", "what set the gaps"
           "smallest margin", "violations")  # fmt: skip
 _EXPLANATION = (
     "The gap is the time between the starts of two requests to a domain. The margin is how much longer it was than"
-    " the rule in force required. A violation is a gap that was too short, a request sent before the end of a"
-    " Retry-After, or a request for something that robots.txt forbade."
+    " the rule in force required. A violation is a gap that was too short, a request beside more others than might be"
+    " under way, one sent before the end of a Retry-After, or one for something that robots.txt forbade."
 )
 
 
@@ -142,18 +144,25 @@ def audit(connection: DuckDBPyConnection, domain: str | None = None) -> Audit:
         Violation(each.domain, each.url, "robots.txt", f"{each.why}: {each.url}", each.at)
         for each in forbidden(connection, name)
     ]
+    crowd = [Violation(each.domain, each.url, "at_once", each.text, each.at) for each in crowded(connection, name)]
     shut = [
         Violation(each.domain, each.url, "retry_after", each.text, each.at, each.asked_s, each.after_s)
         for each in shut_out(connection, name)
     ]
-    counts = early_count + hasty_count + lying_count + Counter(each.domain for each in (*shut, *refused))
+    others = (*crowd, *shut, *refused)
+    counts = early_count + hasty_count + lying_count + Counter(each.domain for each in others)
     domains = _domains(connection, narrow, values, counts)
     margins = [each.smallest_margin_s for each in domains if each.smallest_margin_s is not None]
     return Audit(
         requests=sum(each.requests for each in domains),
         domains=len(domains),
         smallest_margin_s=min(margins, default=None),
-        violations=(*early, *hasty, *lying, *shut[:VIOLATIONS_MAX], *refused[:VIOLATIONS_MAX]),
+        violations=(
+            *early,
+            *hasty,
+            *lying,
+            *(each for kind in (crowd, shut, refused) for each in kind[:VIOLATIONS_MAX]),
+        ),
         violation_count=counts.total(),
         by_domain=tuple(sorted(domains, key=lambda each: (-each.violations, -each.requests, each.domain))),
     )

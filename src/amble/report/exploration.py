@@ -133,7 +133,7 @@ class Exploration:
             self.repeated[domain_of(ready.visit.url)] += not kept
         self.store.submit(
             Batch(
-                requests=[rows.request_row(ready, result, NO_JOB, self._session, utc)],
+                requests=[rows.request_row(ready, result, NO_JOB, self._session, self.clock.monotonic(), utc)],
                 robots=self.plan.frontier.book.dump_changed(),
                 listings=[rows.listing(listing, NO_JOB, utc)] if listing else (),
             )

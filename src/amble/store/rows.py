@@ -213,6 +213,5 @@ def request_row(row: RequestRow) -> Row:
         row.job_id, row.session, storable.text(row.domain), storable.text(row.url), row.permit, row.reserved_s,
         row.started_s, storable.utc(row.started_at), row.required_gap_s, row.actual_gap_s, storable.text(row.rule),
         storable.int32(row.in_flight), storable.int32(row.status), storable.text(row.outcome), row.elapsed_s,
-        row.retry_after_s,
-        row.why_sent,
+        row.retry_after_s, row.why_sent, row.at_once_max, row.ended_s,
     )  # fmt: skip

@@ -196,6 +196,8 @@ class RequestRow(NamedTuple):
     elapsed_s: float | None = None
     retry_after_s: float | None = None  # how long the answer asked us to stay away
     why_sent: str | None = None  # where the request was not made for its own sake alone
+    at_once_max: int | None = None  # how many might be under way when it was sent, itself included
+    ended_s: float | None = None  # when it was over, on the clock of `started_s`
 
 
 class LinkRow(NamedTuple):

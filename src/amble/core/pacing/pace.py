@@ -96,7 +96,7 @@ class Pace(PaceState):
         in_flight = 1 if flying is None else len(flying) + 1
         permit = Permit(
             self.domain, self.seq, now, self.last_start, 0 if trouble is None else trouble.epoch, self.gap_s,
-            self.source, in_flight, block is not None,
+            self.source, in_flight, block is not None, self.parallel,
         )  # fmt: skip
         if shared is not None:
             permit.shared, permit.holder = shared, self.shared

@@ -42,6 +42,7 @@ class Permit:
     """Issued by a pace, settled exactly once. Evidence carries its date: the epoch and the gap it was issued under."""
 
     __slots__ = (
+        "at_once_max",
         "awaited",
         "domain",
         "epoch",
@@ -68,6 +69,7 @@ class Permit:
         source: Source,
         in_flight: int,
         probe: bool,
+        at_once_max: int = 1,
     ) -> None:
         self.domain = domain
         self.seq = seq
@@ -78,6 +80,7 @@ class Permit:
         self.source = source
         self.in_flight = in_flight  # this one included
         self.probe = probe  # the trial request of a half-open block
+        self.at_once_max = at_once_max  # as many might be under way then, this one included
         self.shared: Permit | None = None  # that of the address, where many domains share one
         self.holder: Holder | None = None  # the address that gave it, though the domain may move meanwhile
         self.state: PermitState = ISSUED
