@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amble.core.frontier.inquiry import ANSWER_WITHIN_S, ASKED_MAX, REMEMBERED_MAX, Finding, Inquiry, Way
+from amble.core.frontier.inquiry import ANSWER_WITHIN_S, ASK_WITHIN_S, ASKED_MAX, REMEMBERED_MAX, Finding, Inquiry, Way
 from amble.core.frontier.visit import ASKS_NETWORK, Kind, Visit
 from amble.core.outcome import Failure, Phase
 from amble.core.pacing.events import NetworkBack, NetworkDown, NobodyReached
@@ -55,6 +55,27 @@ def opened(names: list[str], failing: frozenset[str] = frozenset(), blocked: str
 def test_who_is_asked(names: str, failing: str, asked: str) -> None:
     inquiry = opened([f"{name}.test" for name in names.split()], frozenset(f"{name}.test" for name in failing.split()))
     assert inquiry.to_ask == [f"http://{name}.test" for name in asked.split()]
+
+
+def test_who_hangs_already_is_heard_only_where_too_few_can_be_asked() -> None:
+    busy = {name: permit(name) for name in ("a.test", "c.test", "e.test")}
+    for blocked, to_ask, heard in (("", "f d b", ""), ("f", "d b", "e"), ("fdb", "", "e c a")):
+        inquiry = Inquiry()
+        for letter in "abcdef":
+            inquiry.remember(f"{letter}.test", f"http://{letter}.test")
+        inquiry.open(BY_CONNECTING, (), lambda domain, blocked=blocked: domain[0] not in blocked, 9.0, busy.get)  # type: ignore[misc]
+        assert inquiry.to_ask == [f"http://{letter}.test" for letter in to_ask.split()]
+        assert {name for name, one in busy.items() if inquiry.takes(one)} == {f"{one}.test" for one in heard.split()}
+
+
+def test_it_is_open_as_long_as_every_place_is_taken() -> None:
+    """Hundreds of requests that hang leave no room to ask anybody: that nobody was asked says nothing then."""
+    inquiry = opened(["a.test"])
+    assert inquiry.finding(100.0) is Finding.OPEN
+    assert inquiry.look(100.0) == ["http://a.test"]
+    assert inquiry.until == 100.0 + ASK_WITHIN_S
+    inquiry.leave_out("http://a.test")
+    assert inquiry.finding(101.0) is Finding.NOBODY
 
 
 def test_who_is_blocked_is_not_asked_and_not_always_the_same() -> None:
@@ -127,15 +148,15 @@ def test_what_the_answers_amount_to(answers: list[bool | None], now: float, find
 def test_what_was_under_way_already_says_something_only_where_it_passed_the_way_that_fails(
     story: str, way: Way, all_silent: bool, begun_at: float, reused: bool, finding: Finding
 ) -> None:
-    """Whoever says nothing is replaced by the next who answered earlier."""
+    """Whose answer says nothing can be asked as soon as it is there."""
     inquiry, busy = Inquiry(), {name: permit(name) for name in ("b.test", "c.test", "d.test")}
-    for name in ("a.test", *busy):
+    for name in busy:
         inquiry.remember(name, f"http://{name}")
     inquiry.open(way, (), lambda domain: True, 10.0, busy.get, all_silent=all_silent)
     assert inquiry.to_ask == []
     inquiry.answered(busy["b.test"], 11.0, begun_at=begun_at, got_through=True, reused=reused)
     assert inquiry.finding(11.0) is finding, story
-    assert inquiry.to_ask == ([] if finding is Finding.UP else ["http://a.test"])
+    assert inquiry.to_ask == ([] if finding is Finding.UP else ["http://b.test"])
 
 
 # --- Whole crawls ----------------------------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ class Inquiry:
         self._failed = 0
         self._opened_at = self._until = 0.0
         self._counts_from = 0.0  # what was begun before may have been connected while all was well
+        self._has_room = False  # somebody could have been asked: not every place was taken
 
     def remember(self, domain: str, origin: str) -> None:
         """This one answered just now."""
@@ -81,11 +82,13 @@ class Inquiry:
         under_way: Callable[[str], Permit | None] = lambda domain: None, *, all_silent: bool = False,
     ) -> None:  # fmt: skip
         """Choose whom to ask: of each site one, rather those that do not fail themselves, and not always the same.
-        Whoever has a request `under_way` is heard instead. `all_silent`: nobody was refused, or lied to."""
+        Whoever has a request `under_way`, which may hang for trouble of its own, is heard instead where nobody is left to
+        be asked. `all_silent`: nobody was refused, or lied to."""
         self.is_open, self._way, self._until, self._opened_at = True, way, now + ASK_WITHIN_S, now
         self._counts_from = now - RECENT_S if all_silent else now
+        self._has_room = False
         self._asked, self._overheard, self._failed, self._to_ask = set(), set(), 0, []
-        self._choice = self._choose(self._by_worth(failing), can_be_asked, under_way)
+        self._choice = self._choose(self._by_worth(failing, under_way), can_be_asked, under_way)
         for _ in range(ASKED_MAX):
             next(self._choice, None)
 
@@ -110,12 +113,18 @@ class Inquiry:
             sites.add(site)
             yield domain
 
-    def _by_worth(self, failing: Container[str]) -> Iterable[str]:
+    def _by_worth(self, failing: Container[str], under_way: Callable[[str], Permit | None]) -> Iterable[str]:
         latest_first = list(reversed(self._witnesses.items()))
-        latest_first.sort(key=lambda one: (one[0] in failing, one[1].asked))
+        latest_first.sort(key=lambda one: (one[0] in failing, under_way(one[0]) is not None, one[1].asked))
         return [domain for domain, _ in latest_first]
 
     # -- asking
+
+    def look(self, now: float) -> list[str]:
+        """There is room for a request. Origins that are still to be asked, by `until` if there was none before."""
+        if not self._has_room:
+            self._has_room, self._until = True, max(self._until, now + ASK_WITHIN_S)
+        return self.to_ask
 
     @property
     def to_ask(self) -> list[str]:
@@ -142,13 +151,14 @@ class Inquiry:
 
     def answered(self, permit: Permit, now: float, *, begun_at: float, got_through: bool, reused: bool = False) -> None:
         """One of those who were asked has answered, or could not. What was under way already may have got through by a
-        name or a connection from before, and then says nothing: another is asked, if there is one."""
+        name or a connection from before, and then says nothing; but now its domain can be asked."""
         is_old = reused or self._way.new_name or begun_at < self._counts_from
         known_before = permit in self._overheard and is_old
         self.drop(permit)
         if got_through and known_before:
-            if next(self._choice, None) is not None:
-                self._until = max(self._until, now + ASK_WITHIN_S)
+            if (witness := self._witnesses.get(permit.domain)) is not None:
+                self._to_ask.append(witness.origin)
+            self._until = max(self._until, now + ASK_WITHIN_S)
             return
         if got_through:
             self._failed = -ASKED_MAX  # one suffices
@@ -167,7 +177,9 @@ class Inquiry:
         if self._asked or self._overheard or self._to_ask:
             if now < self._until:
                 return Finding.OPEN
-            return Finding.DOWN if self._asked or self._failed else Finding.NOBODY  # silence is an answer
+            if self._asked or self._failed:
+                return Finding.DOWN  # silence is an answer
+            return Finding.OPEN if self._to_ask else Finding.NOBODY  # whoever is left is asked, or left out, next
         return Finding.DOWN if self._failed else Finding.NOBODY
 
     @property

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import NamedTuple
 
@@ -63,18 +64,18 @@ class Patience:
 
     def _inquire(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil:
         """Whom to ask next, at once; nothing else is sent until it is known who is to blame."""
-        inquiry, wake_at = self.inquiry, self.inquiry.until
+        inquiry, wake_at = self.inquiry, math.inf
         looked_at: set[str] = set()
-        while (origin := next((one for one in inquiry.to_ask if one not in looked_at), None)) is not None:
+        while (origin := next((one for one in inquiry.look(now) if one not in looked_at), None)) is not None:
             looked_at.add(origin)
             got = self.frontier.ask_out_of_turn(origin, now, utc, changes)
             if isinstance(got, Ready):
                 return Ready(inquiry.sent(origin, got.permit, got.visit, now), got.permit)
-            if got is None or got > inquiry.until:
+            if got is None or got > inquiry.until or now >= inquiry.until:
                 inquiry.leave_out(origin)
             else:
                 wake_at = min(wake_at, got)
-        return WaitUntil(max(now, wake_at))
+        return WaitUntil(max(now, min(wake_at, inquiry.until)))
 
     def _try_whether_it_is_back(self, now: float, utc: datetime, changes: Changes) -> Ready | WaitUntil | Finished:
         """By the way that failed; in turn of what is queued, which may all be dead, and of those who answered."""
