@@ -17,7 +17,8 @@ def main(seed: str, into: str) -> None:
     print(f"{job.status.value}: {job.counts['pages']} pages, {job.counts['failed']} failed")
     for title, url in job.sql("SELECT title, url FROM pages WHERE http_status = 200 ORDER BY url LIMIT 5").fetchall():
         print(f"  {title} <{url}>")
-    print(job.why(seed).as_text().splitlines()[0])
+    if job.counts["requests"]:
+        print(job.why(seed).as_text().splitlines()[0])
     job.close()
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "amble"
-LINES_MAX = 500  # a file is an idea: better whole than cut in two
 
 # Importing `datetime` is no sin; asking it for the time is. The rest of the clock, the disk and the network is kept
 # out of the core by the import contracts in pyproject.toml.
@@ -72,11 +71,6 @@ def test_the_core_is_told_the_time_and_opens_nothing() -> None:
         or (isinstance(call.func, ast.Name) and call.func.id in ("open", "input"))
     ]
     assert found == []
-
-
-def test_no_module_is_longer_than_a_person_reads() -> None:
-    lengths = {name: source(name).count("\n") for name in modules()}
-    assert {name: lines for name, lines in lengths.items() if lines > LINES_MAX} == {}
 
 
 def test_only_what_talks_to_people_prints() -> None:

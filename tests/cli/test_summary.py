@@ -39,7 +39,7 @@ def test_a_second_crawl_without_news_says_so(
 ) -> None:
     with Farm([Site(name="127.0.0.1", pages=Pages(3))]) as farm:
         words = ["crawl", farm.url("127.0.0.1", "/"), "--into", str(tmp_path / "x.duckdb"), *QUICK]
-        words += [] if asks_again else ["--follow-links", "false", "--discover", "false"]
+        words += ["--sitemap-cache-hours", "0"] if asks_again else ["--follow-links", "false", "--discover", "false"]
         main(words)
         assert "already" not in capsys.readouterr().err
         main(words)

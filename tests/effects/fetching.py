@@ -68,6 +68,7 @@ def judged_late(settings: Settings) -> list[str | None]:
     class Transferred:
         def __init__(self, headers: object) -> None:
             self.sent_at, self.headers, self.window_from, self.window_bytes, self.body_bytes = 0.0, headers, None, 0, 0
+            self.stood_still_s = 0.0
             self.header_timeout_s = settings.fetching.header_timeout_s  # as of a request that brings none of its own
 
     loop = asyncio.new_event_loop()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from amble.core.outcome import Failure
 from amble.core.robots.book import RobotsBook
 from amble.core.robots.policy import RobotsAnswer
+from amble.report import plan as report_plan
 from amble.settings import Settings
 
 ORIGIN = "https://a.test"
@@ -27,6 +29,13 @@ def with_file(settings: Settings, text: str = "User-agent: *\nCrawl-delay: 90\n"
     book.verdict(URL, 0.0)
     book.learn(ORIGIN, RobotsAnswer(200, body=text.encode()), 0.0)
     return book.verdict(URL, after_s)
+
+
+def with_a_plan(settings: Settings) -> str:
+    """What the plan of a crawl notes of a site that asks for 90 s between requests."""
+    plan = SimpleNamespace(follows_links=lambda visit: False)
+    explored: Any = SimpleNamespace(late=False, settings=settings, plan=plan)
+    return report_plan._note(explored, URL, 0, 90.0)
 
 
 def with_usage(settings: Settings) -> Any:

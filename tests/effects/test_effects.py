@@ -120,7 +120,7 @@ EFFECTS: dict[str, Row] = {
     # -- robots.txt
     "respect_robots_txt": Row(robots.at_first, False),
     "purpose": Row(robots.with_usage, "ai-train"),
-    "max_crawl_delay": Row(robots.with_file, 100),
+    "max_crawl_delay": Row(robots.with_a_plan, 100),
     "honour_crawl_delay_up_to": Row(robots.with_file, 80),
     "robots_max_age": Row(robots.an_hour_later, 60),
     "robots_unreachable": Row(robots.without_answer, "allow"),
