@@ -82,8 +82,8 @@ class Inquiry:
         under_way: Callable[[str], Permit | None] = lambda domain: None, *, all_silent: bool = False,
     ) -> None:  # fmt: skip
         """Choose whom to ask: of each site one, rather those that do not fail themselves, and not always the same.
-        Where nobody is left to be asked, one with a request `under_way` is heard instead; it may hang for trouble of its
-        own. `all_silent`: nobody was refused, or lied to."""
+        Where nobody is left to be asked, one with a request `under_way` is heard instead; it may hang by itself.
+        `all_silent`: nobody was refused, or lied to."""
         self.is_open, self._way, self._until, self._opened_at = True, way, now + ASK_WITHIN_S, now
         self._counts_from = now - RECENT_S if all_silent else now
         self._has_room = False
